@@ -5,7 +5,7 @@ In `jupyterhub_config.py`::
     import hub_spawner
     hub_spawner.configure(c)
 
-Knows only `scheduler.client` and `scheduler.model`.
+It uses only `scheduler.client` and `scheduler.model`.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
 """What a user may choose when a server starts: how many build GPUs, within their fixed quota.
 
-The form is HTML that the hub puts into its page; what comes from elsewhere is escaped. The scheduler decides in the
-end.
+The form is HTML that the hub puts into its page; foreign text is escaped. The scheduler makes the final decision.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 
 from scheduler.client import AsyncClient
+from scheduler.model import ONE, BuildQuota, gpu_count
 
 CPU_ONLY = 0.0
 HALF = 0.5
@@ -17,7 +18,7 @@ HALF = 0.5
 
 @dataclass(frozen=True)
 class Choice:
-    """A number of GPUs; `note` says how it stands with them, or why they cannot be had now."""
+    """A number of GPUs; `note` says whether they are available, or why not."""
 
     gpus: float
     note: str
@@ -30,8 +31,8 @@ class Choice:
 
 @dataclass(frozen=True)
 class QuotaView:
-    """One user's fixed quota and how much of it other servers hold; all build GPUs and the free ones. `whole`: no GPU
-    can be shared."""
+    """One user's fixed quota, and how much of it their other servers hold; all build GPUs and the free ones. `whole`:
+    GPUs cannot be shared."""
 
     quota: float
     held: float
@@ -41,7 +42,7 @@ class QuotaView:
 
     @property
     def usual(self) -> float:
-        """One GPU, or what the quota gives; none where the pool has no build GPUs at all."""
+        """The default: one GPU, or the quota if that is less; none where the pool has no build GPUs."""
         most = float(int(self.quota)) if self.whole else self.quota
         return min(1.0, most) if self.gpus else CPU_ONLY
 
@@ -69,22 +70,31 @@ class QuotaView:
 def plain(gpus: float) -> str:
     if gpus == HALF:
         return "Half a GPU"
-    return f"{gpus:g} GPU" if gpus <= 1 else f"{gpus:g} GPUs"
+    return gpu_count(round(gpus * ONE))
 
 
-async def quota_view(client: AsyncClient, user: str, server: str | None = None, *, whole: bool = False) -> QuotaView:
-    """What `user` may have for `server`, beside what their other servers hold."""
+async def quota_view(
+    client: AsyncClient,
+    user: str,
+    server: str | None = None,
+    *,
+    groups: Iterable[str] = (),
+    whole: bool = False,
+) -> QuotaView:
+    """What `user`, who is in these groups, may have for `server`, beside what their other servers hold."""
     pool = await client.pool()
     file = await client.pool_file()
-    quota = next((entry.build_quota for entry in file.users if entry.name == user), file.default_build_quota)
+    users = {entry.name: entry.build_quota for entry in file.users}
+    of_groups = {entry.name: entry.build_quota for entry in file.groups}
+    quota = BuildQuota.of(user, groups, users, of_groups, file.default_build_quota).gpus
     sessions = await client.sessions()
     held = sum(session.gpus for session in sessions if session.user == user and session.server != server)
     return QuotaView(quota, held, pool.build.gpus, pool.build.free, whole)
 
 
-async def default_gpus(client: AsyncClient, user: str, *, whole: bool = False) -> float:
-    """How many GPUs a server gets whose user was not asked."""
-    return (await quota_view(client, user, whole=whole)).usual
+async def default_gpus(client: AsyncClient, user: str, *, groups: Iterable[str] = (), whole: bool = False) -> float:
+    """The GPUs of a server whose user was not asked."""
+    return (await quota_view(client, user, groups=groups, whole=whole)).usual
 
 
 def form(choices: list[Choice]) -> str:

@@ -1,4 +1,4 @@
-"""`runai-kube`: notebook servers as pods of a Kubernetes cluster, placed by the scheduler that places the jobs.
+"""`runai-kube`: notebook servers as pods of a Kubernetes cluster, placed by the same scheduler as jobs.
 
 What must hold: a server's pod names its session, asks for the session's GPUs and no others, and is left to the
 scheduler, which binds it to the session's node. A server without GPUs is a pod like any other: the cluster's scheduler
@@ -48,10 +48,10 @@ class KubeLeaseSpawner(LeaseSpawner, KubeSpawner):
         return options
 
     def get_env(self) -> dict[str, str]:
-        """With the name by which the scheduler finds out what image and volumes jobs of this server have."""
+        """The environment, with the name by which the scheduler finds the image and volumes for jobs of this server."""
         return {**super().get_env(), "RUNAI_NOTEBOOK": self.pod_name}
 
-    # -- the lease, and the pod that has it --------------------------------------------------------------
+    # -- the lease and its pod --------------------------------------------------------------
 
     async def _open(self) -> Lease | None:
         try:
@@ -84,12 +84,13 @@ class KubeLeaseSpawner(LeaseSpawner, KubeSpawner):
         pod.spec.tolerations = [*(pod.spec.tolerations or ()), *lease.pod.tolerations]
         return pod
 
-    # -- the life of a server ----------------------------------------------------------------------------
+    # -- start and stop ----------------------------------------------------------------------------
 
     _clearing = False
 
     async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> bool:
-        """Create the pod. One of its name that a hub of before has left is stopped first, and the lease is kept."""
+        """Create the pod. A pod of this name that an earlier hub has left behind is stopped first, and the lease is
+        kept."""
         self._clearing = True
         try:
             return bool(await super()._make_create_pod_request(pod, request_timeout))

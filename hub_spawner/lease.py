@@ -1,8 +1,8 @@
 """A spawner that holds a lease: the part to mix into any JupyterHub spawner.
 
 What must hold: a notebook server runs only with the GPUs of an open session of the scheduler; the session is closed
-when the server has ended or failed to start, and not before; a restart of the hub keeps both. What cannot be closed
-now, because the scheduler is down, is closed by the reconciliation later.
+when the server has ended or failed to start, and not before; a restart of the hub keeps both. A session that cannot be
+closed now, because the scheduler is down, is closed by the reconciliation later.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from traitlets import Any as AnyTrait
 from traitlets import Enum, Float, Unicode, default
 
 from hub_spawner.choices import default_gpus, form, plain, quota_view
-from hub_spawner.reconciliation import Reconciliation
+from hub_spawner.reconciliation import Reconciliation, groups_of
 from scheduler.client import AsyncClient
 from scheduler.errors import RunaiError, Unavailable
 from scheduler.schema import ServerPodView, SessionOpen, SessionView
@@ -34,7 +34,7 @@ NO_GPUS = {"CUDA_VISIBLE_DEVICES": "", "RUNAI_GPUS": ""}
 
 
 def refusal(error: RunaiError) -> HTTPError:
-    """What a user reads instead of a notebook, on every version of the hub."""
+    """The error page of a user, on every version of the hub."""
     status = error.status if error.status < 500 else 503
     if SpawnException is not None:
         refused: HTTPError = SpawnException(error.sentence, reason=error.slug, status_code=status)
@@ -46,7 +46,7 @@ def refusal(error: RunaiError) -> HTTPError:
 
 @dataclass
 class Lease:
-    """A session of the scheduler, as its spawner keeps it; `pod` only until its server has started."""
+    """A session of the scheduler, as stored by its spawner; `pod` only until its server has started."""
 
     id: str
     gpus: float
@@ -99,7 +99,7 @@ class LeaseSpawner(Spawner):
         return LeaseSpawner._apply_gpus
 
     def _apply_gpus(self, options: dict[str, Any]) -> None:
-        """Take `gpus` from what a form or the hub's API sent, which may be anything."""
+        """Read `gpus` from the untrusted input of a form or of the hub's API."""
         asked = options.get("gpus")
         if asked is None:
             self.gpus = None
@@ -112,7 +112,7 @@ class LeaseSpawner(Spawner):
             raise refusal(RunaiError("Ask for a number of GPUs: 0 for none, 0.5 for half a GPU, 1, 2 and so on."))
         self.gpus = gpus
 
-    # -- the life of a server ----------------------------------------------------------------------------
+    # -- start and stop ----------------------------------------------------------------------------
 
     async def start(self) -> Any:
         self._said, self._opened = [], False
@@ -121,7 +121,7 @@ class LeaseSpawner(Spawner):
             self._opened = True
             return await super().start()
         except BaseException:
-            # Also when the hub's patience ended while the scheduler was answering: then nobody knows the lease.
+            # Also if the hub timed out while the scheduler was answering: then the lease is unknown.
             await asyncio.shield(self._release(self.lease))
             self._reconciliation().begin()
             self.lease = None
@@ -139,7 +139,7 @@ class LeaseSpawner(Spawner):
         status: int | None = await super().poll()
         if status is not None and lease is not None:
             if self._start_pending:
-                self.lease = lease  # whoever starts it gives it back, also where polling clears the state
+                self.lease = lease  # the caller releases it, also where polling clears the state
             else:
                 await self._release(lease)
                 self.lease = None
@@ -182,7 +182,7 @@ class LeaseSpawner(Spawner):
         return AsyncClient(self.scheduler_url, token=self.scheduler_token)
 
     def adopt(self, session: SessionView) -> None:
-        """Take the lease that a hub of before had opened for this server."""
+        """Adopt the lease that an earlier hub opened for this server."""
         self.lease = Lease(session.id, session.gpus, session.env)
 
     def _reconciliation(self) -> Reconciliation:
@@ -199,7 +199,8 @@ class LeaseSpawner(Spawner):
                     self._say("No GPU for this server; jobs can still use the train pool.")
                     return None
                 self._say(f"Leasing {plain(gpus)} …")
-                asked = SessionOpen(user=self.user.name, server=self.name, gpus=gpus)
+                groups = groups_of(self.user)
+                asked = SessionOpen(user=self.user.name, server=self.name, gpus=gpus, groups=groups)
                 session = await client.open_session(asked)
                 self._say(f"{plain(gpus)} leased.")
                 return Lease(session.id, session.gpus, session.env, session.pod)
@@ -207,11 +208,11 @@ class LeaseSpawner(Spawner):
             raise refusal(error) from error
 
     async def _usual_gpus(self, client: AsyncClient) -> float:
-        """What the server gets where the user was not asked, once the scheduler is there to say."""
+        """The server's GPUs where the user was not asked; waits for the scheduler."""
         until = asyncio.get_running_loop().time() + self.scheduler_timeout
         while True:
             try:
-                return await default_gpus(client, self.user.name, whole=self.whole_gpus)
+                return await default_gpus(client, self.user.name, groups=groups_of(self.user), whole=self.whole_gpus)
             except Unavailable:
                 if asyncio.get_running_loop().time() > until:
                     raise
@@ -241,9 +242,10 @@ async def ask_gpus(spawner: LeaseSpawner) -> str:
     """The form, or nothing where the user need not be asked."""
     try:
         async with spawner.client() as client:
-            there = await quota_view(client, spawner.user.name, spawner.name, whole=spawner.whole_gpus)
+            user, whole = spawner.user, spawner.whole_gpus
+            there = await quota_view(client, user.name, spawner.name, groups=groups_of(user), whole=whole)
     except RunaiError:
-        return ""  # the start waits for the scheduler, or says what is wrong
+        return ""  # the start waits for the scheduler, or reports the error
     if spawner.ask == "when_needed" and there.fits(there.usual):
         return ""
     return form(there.choices())

@@ -1,8 +1,8 @@
-"""A hub for one machine and the folder that it keeps everything in.
+"""A hub for one machine, and the folder with all its state.
 
 What must hold: one hub for a folder; the folder is closed to others; addresses and passwords stay the same from one
 start to the next, so that servers which outlived a hub (`kill -9`) find the next one, and people their way in. They are
-durable before anybody is told of them; what is damaged all the same is made anew, and the greeting tells it.
+durable before they are published; a damaged file is created again, and the greeting says so.
 
     hub/      the hub's database, keys, addresses, passwords and log
     pool/     the scheduler's state folder
@@ -37,12 +37,12 @@ from scheduler.files.locks import FileLock, Held
 ADMIN = "admin"
 FIRST_PORT = 8000
 KEPT_LOG = 10 * 2**20
-"""Bytes of a log that the next start still appends to."""
+"""The size in bytes up to which the next start appends to a log."""
 
 
 @dataclass(frozen=True)
 class Ports:
-    """Where the hub is reached, and where its parts reach each other."""
+    """The ports of the hub and of its parts."""
 
     public: int
     hub: int
@@ -51,7 +51,7 @@ class Ports:
 
 @dataclass(frozen=True)
 class Passwords:
-    """Everybody's, for any user name, and the administrator's."""
+    """The password for all users, and the administrator's."""
 
     user: str
     admin: str
@@ -78,7 +78,7 @@ class HubFolder:
             ) from error
 
     def lock(self) -> None:
-        """Hold the folder until this process ends. Raises `Conflict` where another hub does."""
+        """Lock the folder until this process ends. Raises `Conflict` where another hub holds it."""
         try:
             self._lock.take()
         except Held:
@@ -87,12 +87,12 @@ class HubFolder:
             ) from None
 
     def jupyter_config(self) -> Path:
-        """A Jupyter configuration folder for the servers: JupyterLab asks nobody about its news, and terminals find
+        """A Jupyter configuration folder for the servers: JupyterLab does not fetch its news, and terminals find
         `jupyter`."""
         defaults = self.hub / "jupyter" / "labconfig" / "default_setting_overrides.json"
         defaults.parent.mkdir(parents=True, exist_ok=True)
         write_durably(defaults, json.dumps({"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}))
-        # The profile of a login shell sets PATH anew: this environment comes first after it, in the user's own shell.
+        # The profile of a login shell resets PATH: prepend this environment after it, in the user's own shell.
         first = shlex.quote(str(Path(sys.executable).parent))
         shell = ["/bin/sh", "-l", "-c", f'export PATH={first}:"$PATH"; exec "${{SHELL:-/bin/sh}}"']
         settings = {"ServerApp": {"terminado_settings": {"shell_command": shell}}}
@@ -109,14 +109,14 @@ class HubFolder:
         return made
 
     def cookie_secret(self) -> Path:
-        """The file by which people stay logged in; JupyterHub would write it without waiting for the disk."""
+        """The secret that keeps users logged in; JupyterHub would write it without waiting for the disk."""
         path = self.hub / "cookie_secret"
         if not re.fullmatch("[0-9a-f]{64}", read_secret(path) or ""):
             write_durably(path, secrets.token_hex(32))
         return path
 
     def ports(self, wanted: int | None) -> Ports:
-        """The ports of the last start where they can be had again; else free ones, the first beside or after 8000."""
+        """The ports of the last start if they are free; else other ones, the first from 8000 on."""
         path = self.hub / "ports.json"
         last = _ports(_read(path))
         proxy_left = self._proxy_runs()
@@ -174,7 +174,7 @@ class HubFolder:
             command = ""
         if "configurable-http-proxy" in command:
             return True
-        self.proxy_pid.unlink(missing_ok=True)  # the number may be another process's by now
+        self.proxy_pid.unlink(missing_ok=True)  # the number may belong to another process now
         return False
 
 
@@ -223,7 +223,7 @@ def hub_config(
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """What was written down; nothing where there is no such file, or it is damaged."""
+    """The content of a file; empty where it is missing or damaged."""
     try:
         found = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError, RecursionError):

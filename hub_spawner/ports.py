@@ -31,8 +31,8 @@ def any_free() -> int:
 
 
 def reserve(port: int, owner: int) -> bool:
-    """Keep a port for the user `owner` until this process ends; false where others have it. Only root can keep it for
-    others.
+    """Reserve a port for the user `owner` until this process ends; false where others have it. Only root can reserve it
+    for others.
 
     The socket is bound and does not listen: while no server of the owner's runs, connections are refused. Linux binds
     further sockets to the port only if they belong to the same user and all set SO_REUSEPORT.
@@ -51,7 +51,7 @@ def reserve(port: int, owner: int) -> bool:
 
 
 def lock_shared(file: Path) -> None:
-    """Show `is_locked` until this process ends that the port in this file is reserved."""
+    """Lock the file, until this process ends, to mark the port in it as reserved."""
     handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     fcntl.flock(handle, fcntl.LOCK_SH)
     _locked.append(handle)
@@ -68,7 +68,7 @@ def is_locked(file: Path) -> bool:
 
 
 def read_port(file: Path) -> int | None:
-    """A port that was written down; `None` where there is none, and where the file is damaged."""
+    """The port in a file; `None` where it is missing or damaged."""
     try:
         port = int(file.read_text("ascii"))
     except (FileNotFoundError, ValueError):

@@ -1,5 +1,4 @@
-"""The hub's proxy, `configurable-http-proxy`, bundled into one file, so that Node.js is all that a machine must
-have."""
+"""The hub's proxy, `configurable-http-proxy`, bundled into one file, so that the machine needs only Node.js."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Brings the scheduler's sessions and the hub's servers together after one of them was away.
+"""Reconciles the scheduler's sessions with the hub's servers after one of them was down.
 
 What must hold: a session without a server is closed, a server that runs with a lease has its session. A server that is
-just starting or stopping is left alone until it has done so, since its spawner is at work. A server that started while
-its hub was killed keeps its session.
+starting or stopping is left alone until that is done, since its spawner is active. A server that started while its hub
+was killed keeps its session.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from scheduler.errors import RunaiError
 from scheduler.schema import SessionOpen, SessionView
 
 PAUSES = (0.2, 10.0)
-"""Seconds between two passes while the scheduler does not answer or a server is on its way: the first, and the
-longest."""
+"""Seconds between two passes while the scheduler does not answer or a server is starting or stopping: the first pause,
+and the longest."""
 
 KEY = "runai_reconciliation"
 
 
 class LeasingServer(Protocol):
-    """What is looked at of a server's spawner that leases."""
+    """The attributes of a leasing spawner that are used here."""
 
     user: Any
     name: str
@@ -36,7 +36,7 @@ class LeasingServer(Protocol):
 
 
 class Reconciliation:
-    """One of them for a hub. `begin` starts it, and it goes on until everything is settled."""
+    """There is one for each hub. `begin` starts it, and it continues until everything is settled."""
 
     def __init__(self, users: Any, client: Callable[[], AsyncClient], log: Any) -> None:
         self._users = users
@@ -49,7 +49,7 @@ class Reconciliation:
 
     @classmethod
     def of_hub(cls, settings: dict[str, Any], client: Callable[[], AsyncClient], log: Any) -> Reconciliation:
-        """The one of the hub with these settings, which all spawners share; the first to ask begins it."""
+        """The reconciliation of the hub with these settings, shared by all spawners; the first caller starts it."""
         if KEY not in settings:
             settings[KEY] = cls(settings["users"], client, log)
             settings[KEY].begin()
@@ -62,7 +62,7 @@ class Reconciliation:
             self._task = asyncio.create_task(self._run())
 
     async def settled(self, timeout: float) -> None:
-        """Wait until old leases are closed, at most `timeout` seconds, so that their GPUs can be had again."""
+        """Wait until old leases are closed, at most `timeout` seconds, so that their GPUs are free."""
         try:
             async with asyncio.timeout(timeout):
                 await self._passed.wait()
@@ -91,7 +91,7 @@ class Reconciliation:
                 pause = min(2 * pause, longest)
 
     async def _pass(self, client: AsyncClient) -> bool:
-        """Compare once; true where a server on its way has to be looked at again."""
+        """Compare once; true where a starting or stopping server must be checked again."""
         sessions = await client.sessions()
         unsettled = False
         for session in sessions:
@@ -110,10 +110,15 @@ class Reconciliation:
         return unsettled
 
     async def _open_again(self, client: AsyncClient, spawner: LeasingServer) -> None:
-        """The scheduler has forgotten a server that runs on."""
+        """Open a session again for a running server that the scheduler does not know."""
         try:
             session = await client.open_session(
-                SessionOpen(user=spawner.user.name, server=spawner.name, gpus=spawner.lease.gpus)
+                SessionOpen(
+                    user=spawner.user.name,
+                    server=spawner.name,
+                    gpus=spawner.lease.gpus,
+                    groups=groups_of(spawner.user),
+                )
             )
         except RunaiError as error:
             if error.status >= 500:
@@ -132,3 +137,8 @@ class Reconciliation:
     def _leasing(self) -> list[LeasingServer]:
         spawners = (spawner for user in self._users.values() for spawner in user.spawners.values())
         return [spawner for spawner in spawners if getattr(spawner, "lease", None) is not None]
+
+
+def groups_of(user: Any) -> list[str]:
+    """The groups of one of the hub's users."""
+    return sorted(group.name for group in user.groups)

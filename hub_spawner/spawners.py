@@ -21,25 +21,25 @@ class _LocalLease(LeaseSpawner, LocalProcessSpawner):
     """A lease for a server that is a process of this machine; a new user finds the sample notebook."""
 
     async def start(self) -> tuple[str, int]:
-        """Start it, and see it listen: the hub alone would look ever more seldom, and not see it end."""
+        """Start it, and wait until it listens: the hub alone would poll less and less often, and not notice its end."""
         ip, port = await super().start()
         while not is_taken(ip, port):
             if (status := await self.poll()) is not None:
                 raise refusal(
-                    RunaiError(f"The notebook server ended at once (status {status}); the hub's log says why.")
+                    RunaiError(f"The notebook server ended immediately (status {status}); the hub's log says why.")
                 )
             await asyncio.sleep(0.02)
         return ip, port
 
     async def _signal(self, sig: int) -> bool:
-        """A server of the hub before this one may have ended and never been buried: it is gone, too."""
+        """A server of an earlier hub may have ended and be a zombie: treat it as gone."""
         return not is_zombie(self.pid) and bool(await super()._signal(sig))
 
     def make_preexec_fn(self, name: str) -> Callable[[], None]:
         become_user: Callable[[], None] = super().make_preexec_fn(name)
 
         def preexec() -> None:
-            become_user()  # from here on it is the user's own process, in the user's folder
+            become_user()  # from here on it runs as the user, in the user's folder
             place_examples()
 
         return preexec
@@ -50,11 +50,12 @@ class LocalLeaseSpawner(_LocalLease):
 
 
 class SimpleLeaseSpawner(_LocalLease, SimpleLocalProcessSpawner):
-    """Leases for servers of one system user: to try things out, since there is no wall between the hub's users."""
+    """Leases for servers of one system user: for trying things out, since the hub's users are not isolated from each
+    other."""
 
 
 def is_zombie(pid: int) -> bool:
-    """Whether the process has ended and only its number is left, as in containers whose first process buries nobody."""
+    """Whether the process is a zombie, as in containers whose first process does not reap its children."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

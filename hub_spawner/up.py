@@ -23,7 +23,7 @@ from scheduler.errors import Invalid, RunaiError
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the hub until Ctrl-C or SIGTERM; the exit status."""
+    """Run the hub until Ctrl-C or SIGTERM; returns the exit status."""
     options = _parser().parse_args(argv)
     as_root = hasattr(os, "geteuid") and os.geteuid() == 0
     if as_root and not options.allow_root:
@@ -62,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 class Hub(JupyterHub):
-    """JupyterHub, which says where it is once it is there."""
+    """JupyterHub, which prints its address when it is ready."""
 
     def __init__(self, *, terminal: Any, passwords: Passwords, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -70,7 +70,7 @@ class Hub(JupyterHub):
         self._passwords = passwords
 
     def load_config_file(self, *args: Any, **kwargs: Any) -> None:
-        """What is configured here is all there is: no jupyterhub_config.py that happens to lie around."""
+        """Use only the configuration made here, and no jupyterhub_config.py in the current folder."""
 
     async def start(self) -> None:
         await super().start()

@@ -1,4 +1,4 @@
-"""The sample notebooks, placed into a new user's folder once: never again, and never over a file that is there."""
+"""Copies the sample notebooks into a new user's folder, once, and without overwriting files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MARK = Path(".local/share/jupyter/runai/examples-placed")
 
 
 def place_examples(folder: Path = Path()) -> None:
-    """Copy the examples into `folder`. Runs as the folder's owner; a folder that cannot be written stays as it is."""
+    """Copy the examples into `folder`. Runs as the folder's owner; a folder that cannot be written is not changed."""
     with suppress(OSError):
         mark = folder / MARK
         mark.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """The one call that wires a hub: spawner, scheduler, scopes, roles and the link in the navigation bar.
 
-`configure` adds to what the administrator has set and never overwrites it; called twice it changes nothing more.
-It works the same on JupyterHub 5.3 to 6. Call it after the rest of `jupyterhub_config.py`, so that it sees the rest.
+`configure` adds to what the administrator has set and never overwrites it; called twice it changes nothing more. It
+works the same on JupyterHub 5.3 to 6. Call it at the end of `jupyterhub_config.py`, so that it sees the other settings.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ SCOPES: dict[str, dict[str, Any]] = {
     SUBMIT: {"description": "Send jobs to the GPU pool and manage your own jobs", "subscopes": [READ]},
     ADMIN: {"description": "Administer the GPU pool and all jobs", "subscopes": [SUBMIT]},
 }
+OF_THE_HUB = ("list:users", "read:users:groups", "read:users:activity", "delete:servers")
+"""What the scheduler may ask of the hub: its users, and to stop a notebook server that an administrator stops."""
 ACCESS = f"access:services!service={SERVICE}"
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -87,7 +89,7 @@ def configure(
         users=_admin_users(c) if admins is None else list(admins),
         groups=list(admin_groups),
     )
-    _extend_role(c, "runai-service", [ACCESS, ADMIN, "read:users:name", "read:users:groups"], services=[SERVICE])
+    _extend_role(c, "runai-service", [ACCESS, ADMIN, *OF_THE_HUB], services=[SERVICE])
 
     linked = _add_template(c)
     command = [
@@ -156,7 +158,7 @@ def _union(have: Iterable[str], more: Iterable[str]) -> list[str]:
 
 
 def _add_template(c: Config) -> bool:
-    """Put our page last, behind the administrator's; say whether it is the one that the hub will show."""
+    """Add our page after the administrator's; whether it is the one that the hub will show."""
     paths = _union(_read(c.JupyterHub, "template_paths"), [str(TEMPLATES)])
     c.JupyterHub.template_paths = paths
     first = next((path for path in paths if (Path(path) / "page.html").exists()), None)
@@ -164,7 +166,7 @@ def _add_template(c: Config) -> bool:
 
 
 def _add_service(c: Config, service: dict[str, Any]) -> None:
-    """Add the scheduler; what the administrator has said about a service of this name holds."""
+    """Add the scheduler; the administrator's settings for a service of this name take precedence."""
     services = _read(c.JupyterHub, "services")
     for known in [known for known in services if known["name"] == service["name"]]:
         services.remove(known)
@@ -216,7 +218,7 @@ def _use_bundled_proxy(c: Config) -> None:
 
 
 def _token(folder: Path) -> str:
-    """The token by which hub and scheduler know each other: kept, so that it outlives a crash of either."""
+    """The token of hub and scheduler: stored, so that it outlives a crash of either."""
     path = folder / "hub-token"
     token = read_secret(path)
     if token is None:
@@ -232,7 +234,7 @@ def _port(folder: Path, owner: int) -> int:
     """
     path = folder / "hub-port"
     port = read_port(path)
-    # In this order: who has it lets go of the port before the lock, so one of the two is seen.
+    # In this order: the holder releases the port before the lock, so one of the two is seen.
     if port is None or not ((_is_ours(folder, port) or is_free(port)) and reserve(port, owner)):
         port = any_free()
         while not reserve(port, owner):

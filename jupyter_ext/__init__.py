@@ -1,7 +1,6 @@
 """The pool inside Jupyter: a server extension, the magics `%runai_train` and `%%runai_train`, and `jupyter_ext.job`.
 
-Nothing is imported here before it is asked for: every kernel imports this module, and a job may have little more
-than the standard library.
+Imports are lazy: every kernel imports this module, and a job may have little more than the standard library.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""What a cell takes along: from its text and the notebook's variables to the files of the job's bundle.
+"""Captures what a cell needs: from its text and the notebook's variables to the files of the job's bundle.
 
 What must hold:
-- Everything the cell needs goes along, found from its code and through the functions and classes it uses; what it
-  assigns itself before it reads it stays here.
-- What cannot be serialized is refused here, by its name, with the reason and advice, before anything is sent or
-  queued.
+- Everything the cell needs is captured, found from its code and through the functions and classes it uses, except what
+  it assigns itself before it reads it.
+- What cannot be serialized is refused by name, with the reason and advice, before anything is sent or queued.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ _GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"
 
 
 class NotSerializable(Exception):
-    """One or more sentences for people: what stays behind, why, and what to do."""
+    """One or more sentences for people: what cannot be sent, why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell as it stands in the notebook: `number` is the one in its prompt, `head` the magic's own first line."""
+    """A cell of the notebook: `number` is the one in its prompt, `head` the magic's first line."""
 
     source: str
     number: int
@@ -50,7 +49,8 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The files to put into the bundle, what each variable takes in bytes, and those whose changes do not come back."""
+    """The files for the bundle, the size of each variable in bytes, and the variables whose changes are not
+    returned."""
 
     files: Mapping[str, Content]
     sizes: Mapping[str, int]
@@ -66,9 +66,9 @@ def capture(
     given: Collection[str] = (),
     limit: int = 4 * 2**30,
 ) -> Captured:
-    """Gather what `cell` needs of `shell`'s variables; `only` names them instead (none of them: an empty list).
+    """Capture the variables of `shell` that `cell` needs; `only` names them instead (an empty list: none).
 
-    What is `given` to it in the job need not go along.
+    Names that are `given` to it in the job are not captured.
 
     Raises `NotSerializable`, or `SyntaxError` where the cell is not Python.
     """
@@ -81,7 +81,7 @@ def capture(
     else:
         _check_only(only, namespace)
         found = dict.fromkeys(only, "")
-    # Whoever names what goes along means the cell to make the rest, and its functions to find it there.
+    # With named variables, the cell must make the rest, and its functions find it in the job.
     withheld = names.assigns - found.keys() if only is not None else frozenset()
     variables = {name: namespace[name] for name in found}
     packed = _pack(variables, found, names, namespace, withheld, limit)
@@ -110,7 +110,7 @@ def capture(
 
 
 def _reach(wanted: Iterable[str], namespace: dict[str, Any]) -> dict[str, str]:
-    """The variables that exist of `wanted` and those that their functions use, each with the name of who uses it.
+    """The variables that exist of `wanted` and those that their functions use, each with the name of its user.
 
     Plain values come before the functions that use them, so that one that cannot be serialized is named itself.
     """
@@ -135,7 +135,7 @@ def _used_by(value: Any, namespace: dict[str, Any]) -> Iterator[str]:
 
 
 def _functions(value: Any, namespace: dict[str, Any], seen: set[int]) -> Iterator[types.FunctionType]:
-    """The functions written in the notebook that `value` is made of (itself, its methods, what it wraps or closes
+    """The functions defined in the notebook that `value` consists of (itself, its methods, what it wraps or closes
     over)."""
     if id(value) in seen:
         return
@@ -217,7 +217,7 @@ def _pack(
         packed = pack(variables, limit=limit, namespace=namespace, withheld=withheld, beside=True)
     except TooLarge as error:
         raise NotSerializable(_too_large(error.name, variables[error.name], limit)) from None
-    # What a function uses and the cell assigns, it finds in the job when the cell has assigned it.
+    # A function finds what the cell assigns in the job, once the cell has assigned it.
     refused = [name for name in packed.refused if not (users[name] and name in names.assigns)]
     if refused:
         sentences = [_refusal(n, variables[n], users[n], packed.refused[n]) for n in refused]
@@ -255,7 +255,7 @@ def _culprit(value: Any, depth: int = 4) -> tuple[str, Any]:
         case list() | tuple():
             children = ((f"[{index}]", child) for index, child in enumerate(value))
         case _:
-            # An object that defines how it is pickled is at fault itself.
+            # An object that defines its own pickling is itself the cause.
             own = getattr(value, "__dict__", None)
             children = (
                 iter(())
@@ -286,10 +286,10 @@ def _too_large(name: str, value: Any, limit: int) -> str:
 
 
 def _path() -> Iterator[str]:
-    """What the notebook added to `sys.path`: relative to the working directory where it lies in it."""
+    """The folders that the notebook added to `sys.path`, relative to the working directory where they are inside it."""
     here = Path.cwd()
     for entry in sys.path:
-        # The interpreter of the job is the same one: it finds its own folders by itself.
+        # The job has the same interpreter, which finds its own folders.
         if not entry or Path(entry).is_relative_to(sys.prefix) or Path(entry).is_relative_to(sys.base_prefix):
             continue
         folder = Path(os.path.abspath(entry))

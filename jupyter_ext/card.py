@@ -1,4 +1,4 @@
-"""How a job looks in a notebook: a bundle that holds its id for a live renderer, and HTML and text for everything
+"""The display of a job in a notebook: a bundle with its id for a live renderer, and HTML and text for everything
 else."""
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from scheduler.model import JobState, duration
 from scheduler.schema import JobView
 
 MIME = "application/vnd.runai.job+json"
-"""`{"id": …}`: a renderer asks the server for the rest, so that it is right after a reload, too.
+"""`{"id": …}`: a renderer asks the server for the rest, so that it is also correct after a reload.
 
 `"follows": true` where a kernel writes the job's output below the card: when it no longer does (it was restarted, the
-page was reloaded), the renderer goes on in its place.
+page was reloaded), the renderer continues instead.
 """
 
 _COLOURS = {
@@ -29,7 +29,7 @@ _QUIET = "var(--jp-ui-font-color2, #757575)"
 
 
 def bundle(job: JobView, *, follows: bool = False, line: Sequence[reports.Point] = ()) -> dict[str, Any]:
-    """The job as a mime bundle; `line`: what it has reported, for who shows HTML."""
+    """The job as a mime bundle; `line`: its reports, for front ends that show the HTML."""
     return {
         MIME: {"id": job.id, "follows": True} if follows else {"id": job.id},
         "text/html": head(job) + figures(job, line),
@@ -43,7 +43,7 @@ def text(job: JobView) -> str:
 
 
 def state(job: JobView) -> str:
-    """The state with its reason and, while it waits, its place and when it is likely to start."""
+    """The state with its reason and, while it waits, its position and estimated start."""
     news = _news(job)
     by = [news] if news.startswith("by ") else []
     said = ", ".join([f"{job.state}{_after(job)}", *_where(job), *by]) + "."
@@ -51,9 +51,15 @@ def state(job: JobView) -> str:
 
 
 def _news(job: JobView) -> str:
-    """The reason without its full stop and the state that it begins with: that has been said."""
+    """The reason without its full stop and the state that it begins with, which is shown already."""
     if job.state is JobState.RUNNING:
         return job.notice.rstrip(".")
+    if _is_paused_for_another(job):
+        start = job.estimated_start
+        if start is None:
+            return job.notice.rstrip(".")
+        again = f"about {_clock(start)}{_range(job)}" if start > time.time() else "any moment"
+        return f"{job.notice.rstrip('.')}; resumes at {again}"
     if job.state in (JobState.STARTING, JobState.SUCCEEDED):
         return ""
     return re.sub(rf"^{job.state}\b[\s.;:,]*", "", job.reason, flags=re.IGNORECASE).rstrip(".")
@@ -72,9 +78,15 @@ def _where(job: JobView) -> list[str]:
     if job.state is JobState.QUEUED:
         if job.position is not None and job.position > 1:
             found.append(f"number {job.position} in line")
-        if job.estimated_start is not None and job.estimated_start > time.time():
-            found.append(f"likely to start at {_clock(job.estimated_start)}{_range(job)}")
+        start = None if _is_paused_for_another(job) else job.estimated_start
+        if start is not None and start > time.time():
+            found.append(f"likely to start at {_clock(start)}{_range(job)}")
     return found
+
+
+def _is_paused_for_another(job: JobView) -> bool:
+    """Whether it waits for the end of the job that it was paused for."""
+    return job.state is JobState.QUEUED and bool(job.notice)
 
 
 def _clock(at: float) -> str:
@@ -82,7 +94,7 @@ def _clock(at: float) -> str:
 
 
 def _range(job: JobView) -> str:
-    """` (14:05–14:40)`, where the start is not known to the minute."""
+    """` (14:05–14:40)`, where the start is uncertain by more than a minute."""
     if job.earliest_start is None or job.latest_start is None:
         return ""
     earliest, latest = _clock(max(time.time(), job.earliest_start)), _clock(job.latest_start)
@@ -108,7 +120,7 @@ def head(job: JobView) -> str:
 
 
 def figures(job: JobView, line: Sequence[reports.Point]) -> str:
-    """How far a job is by a continuous line of what it reports, and its metrics."""
+    """The progress of a job by its reports, and its metrics."""
     told = reports.progress(line)
     if told is None or told.total is None:
         return metrics(line)

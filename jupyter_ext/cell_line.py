@@ -1,6 +1,6 @@
 """The first line of a cell that is trained on the pool, from the fields of the dialog, and back.
 
-What must hold: the line says what the fields say, and whatever else the cell's line said before stays.
+What must hold: the line has the values of the fields, and keeps everything else of the earlier line.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ FIELDS = {
     if Interface.DIALOG in option.via
     for flag in (*option.flags, *option.former)
 }
-"""The options that have a field, by what they are called on a line."""
+"""The options that have a field, by their flags."""
 
 
 class Cell(BaseModel):
-    """What the dialog of a cell sends: the line above the cell, and the fields that are to make it anew."""
+    """What the dialog of a cell sends: the line above the cell, and the fields to rewrite it with."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -43,7 +43,7 @@ class Cell(BaseModel):
 
 
 def fields_of(line: str) -> dict[str, str]:
-    """What a line says, as texts of the fields. Raises `Invalid` where the line can't be read."""
+    """The values of a line, as texts of the fields. Raises `Invalid` where the line cannot be read."""
     _check(line)
     fields: dict[str, str] = {}
     for option, words in _read(line):
@@ -55,9 +55,9 @@ def fields_of(line: str) -> dict[str, str]:
 
 
 def line_of(fields: Mapping[str, str], before: str = "") -> str:
-    """The line that says what the fields say, and what `before` said of options that have none.
+    """The line with the values of the fields, and the options of `before` that have no field.
 
-    Raises what is refused, with the field that is at fault.
+    Raises `RunaiError` with the field at fault.
     """
     values = {name: value_of(name, text) for name, text in fields.items()}
     given = given_of(values, CELL)
@@ -86,7 +86,7 @@ def _words(option: Option, text: str) -> list[str]:
 
 
 def _read(line: str) -> Iterator[tuple[Option | None, list[str]]]:
-    """The options of a line with a field, and the words of each; `None` for words of others."""
+    """The options of a line with a field, and the words of each; `None` for other words."""
     words = iter(shlex.split(line)[1:])
     for word in words:
         flag, equals, text = word.partition("=")
@@ -100,7 +100,7 @@ def _read(line: str) -> Iterator[tuple[Option | None, list[str]]]:
 
 
 def _between(option: Option) -> str:
-    """What stands between the values of an option that is given several times."""
+    """The separator between the values of a repeated option."""
     return ("," if option.kind is NAMES else "\n") if option.kind.gathers else ""
 
 
@@ -112,7 +112,7 @@ def _check(line: str) -> None:
 
 
 class CellLineHandler(FormHandler):
-    """`/runai/line`: the fields of the line above a cell, or the line that says what fields say."""
+    """`/runai/line`: converts the line above a cell to fields, or fields to a line."""
 
     @authenticated
     @authorized

@@ -1,11 +1,11 @@
 """Runs a cell in a job: `python -P -m jupyter_ext.cell_runner`, in a working directory that has `.runai-cell/`.
 
 The cell finds the variables it had in the notebook and runs as IPython runs a cell: magics, `await`, the last
-expression shown, plots and tables displayed (`jupyter_ext.displays`), tracebacks with the notebook's own lines. What
-`--out` names is written to the job's output folder when the cell has ended; an exception makes the job fail, with the
-traceback in its log and, for programs, in `result.json`.
+expression shown, plots and tables displayed (`jupyter_ext.displays`), tracebacks with the notebook's own lines. The
+variables that `--out` names are written to the job's output folder when the cell has ended; an exception makes the job
+fail, with the traceback in its log and, machine-readable, in `result.json`.
 
-Exit codes: 0, 1 for an exception, what the cell itself gave `sys.exit`, and 3 where the cell could not be run at all.
+Exit codes: 0, 1 for an exception, the code that the cell passed to `sys.exit`, and 3 where the cell could not be run.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Output(LastValue):
 
 
 class _Shell(InteractiveShell):
-    """IPython without a person: it reads no configuration, keeps no history and remembers how the cell failed."""
+    """A non-interactive IPython: it reads no configuration, keeps no history and records how the cell failed."""
 
     displayhook_class = _Output
     display_pub_class = Publisher
@@ -56,10 +56,10 @@ class _Shell(InteractiveShell):
     source = ""
 
     def enable_gui(self, gui: str | None = None) -> None:
-        """`%matplotlib inline` asks for none, and there is none to be had."""
+        """There is no GUI; `%matplotlib inline` needs none."""
 
     def showtraceback(self, *args: Any, **options: Any) -> None:
-        """`sys.exit` in a cell is an end like any other: only its message, where it has one, is shown."""
+        """`sys.exit` in a cell is a normal end: only its message, if any, is shown."""
         error = sys.exc_info()[1]
         if not isinstance(error, SystemExit):
             super().showtraceback(*args, **options)
@@ -83,7 +83,7 @@ def main() -> int:
         )
         return NOT_RUN
     if _brings_back():
-        # What an earlier attempt said of itself is not this one's word.
+        # The result of an earlier attempt does not count for this one.
         (_output_folder() / RESULT).unlink(missing_ok=True)
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     module = _main_module(about)
@@ -116,13 +116,13 @@ def _nobody_answers(prompt: object = "", stream: object = None) -> str:
 
 
 def _memory(number: int) -> mmap.mmap:
-    """An array's bytes, read when they are used; what the cell writes to them stays in its memory."""
+    """An array's bytes, mapped copy-on-write: read on use, and changes stay in memory."""
     with Path(BUFFERS, str(number)).open("rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
 
 
 def _brings_back() -> bool:
-    """Of several workers, the first brings the variables back."""
+    """Whether this worker returns the variables: the first of several does."""
     return os.environ.get("RUNAI_RANK", "0") == "0"
 
 
@@ -131,7 +131,7 @@ def _output_folder() -> Path:
 
 
 def _text(about: Mapping[str, Any]) -> str:
-    """The cell, with its lines where they stand in the notebook; a magic for the whole cell must come first, though."""
+    """The cell, with the line numbers of the notebook; but a magic for the whole cell must come first."""
     source = str(about["source"])
     return source if source.lstrip().startswith("%%") else f"#{about['head']}\n{source}"
 
@@ -167,8 +167,8 @@ def _shell(about: Mapping[str, Any], module: types.ModuleType) -> _Shell:
 
 
 class _LikeANotebook(MetaPathFinder):
-    """Has `tqdm.auto` draw bars as in the notebook that sent the cell. It takes a process for a notebook's by the
-    configuration of an `IPKernelApp`, or, the newer ones, by this module, which is worth importing only then."""
+    """Makes `tqdm.auto` draw bars as in the notebook that sent the cell. It detects a notebook by the configuration of
+    an `IPKernelApp`, or, in newer versions, by this module, which is imported only then."""
 
     def find_spec(self, name: str, *_: object) -> None:
         if name == "tqdm.autonotebook":
@@ -189,13 +189,14 @@ def _exit_code(result: ExecutionResult) -> int:
             return 1
 
 
-# -- what comes back ----------------------------------------------------------------------------------------
+# -- results ----------------------------------------------------------------------------------------
 
 
 def _write_result(folder: Path, about: Mapping[str, Any], shell: _Shell, code: int) -> None:
-    """Write the variables first and then `result.json`, which says that they are there; each appears whole."""
+    """Write the variables first and then `result.json`, which marks them as complete; each file is written
+    atomically."""
     (folder / FOLDER).mkdir(exist_ok=True)
-    # Who saves itself and ends because it was told to has more to do: the next attempt brings them back.
+    # A cell that saves its state and ends because it was stopped has more to do: the next attempt returns them.
     outputs: Sequence[str] = about["outputs"] if code == 0 and not job.should_stop() else []
     present = {name: shell.user_ns[name] for name in outputs if name in shell.user_ns}
     missing = [name for name in outputs if name not in present]

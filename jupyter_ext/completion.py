@@ -1,6 +1,6 @@
-"""What Tab offers on the line of a magic: its options, and by value what the pool, the templates and the notebook have.
+"""Tab completion on the line of a magic: its options, and for values those of the pool, the templates and the notebook.
 
-What must hold: a key press never waits long, starts nothing and raises nothing.
+What must hold: a key press never waits long, starts no scheduler and raises nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def register(shell: Any) -> None:
 
 
 def completions(line: str, namespace: Mapping[str, Any]) -> Collection[str] | None:
-    """What may stand at the end of a magic's line; `None`: whatever IPython offers itself, such as files."""
+    """The completions at the end of a magic's line; `None`: IPython's own, such as files."""
     words = line.split()[1:]
     current = "" if line[-1:].isspace() else words.pop() if words else ""
     if "--" in words:

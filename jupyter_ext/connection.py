@@ -1,4 +1,4 @@
-"""Which scheduler this server or kernel uses: the hub's, or one of the user's own that is started when it is needed."""
+"""The scheduler that this server or kernel uses: the hub's, or the user's own, which is started when it is needed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_POOL = (
 
 
 class Mode(StrEnum):
-    """`hub`: a scheduler that others share; `embedded`: the user's own; `none`: a hub without a scheduler."""
+    """`hub`: a shared scheduler; `embedded`: the user's own; `none`: a hub without a scheduler."""
 
     HUB = "hub"
     EMBEDDED = "embedded"
@@ -33,7 +33,7 @@ def mode(environment: Mapping[str, str] | None = None) -> Mode:
 
 
 def locate() -> Address:
-    """The scheduler's address and the key to it; starts an embedded one where none answers. Blocks meanwhile.
+    """The scheduler's address and token; starts an embedded one where none answers. Blocks meanwhile.
 
     Raises `Unavailable` or `Unauthenticated` with what to do.
     """
@@ -46,7 +46,7 @@ def locate() -> Address:
 
 
 def connect() -> Client:
-    """A client for the scheduler; the same one as long as the scheduler's address is the same."""
+    """A client for the scheduler, reused as long as the scheduler's address is the same."""
     return _client(locate())
 
 

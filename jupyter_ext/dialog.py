@@ -1,9 +1,9 @@
 """Submits from the panel's dialog: a script, a notebook or a command of the user's own folder becomes a job.
 
-It is sent as `%runai_train` sends it from a notebook in that folder, with this server's Python.
+It is submitted as by `%runai_train` in a notebook of that folder, with this server's Python.
 
-What must hold: what is wrong is refused in one sentence with the field of the form that is at fault, before anything is
-sent; meanwhile the server goes on answering.
+What must hold: an error is one sentence with the field of the form at fault, before anything is sent; the server
+answers other requests meanwhile.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ RUN = "run"
 
 CELL = Program(JobKind.CELL, "cell", ("python",))
 ANYTHING = Program(JobKind.COMMAND, "job", ("python",))
-"""What a dry run takes for a program that is not known yet."""
+"""The program of a dry run where the real one is not known yet."""
 
 F = TypeVar("F", bound=BaseModel)
 
 
 class Form(BaseModel):
-    """What the dialog sends: a line such as `train.py --epochs 3`, the folder it stands in, and the options as text."""
+    """What the dialog sends: a line such as `train.py --epochs 3`, its folder, and the options as text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -55,7 +55,7 @@ class Form(BaseModel):
 
 
 class DryRunForm(BaseModel):
-    """The same form while it is filled in; what it runs is `None` for a cell."""
+    """The same form while it is being filled in; `run` is `None` for a cell."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -66,7 +66,7 @@ class DryRunForm(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What became of a form: its job, or the first of the jobs of its array, and a line that says what was sent."""
+    """The result of a form: its job, or the first job of its array, and a line that says what was sent."""
 
     id: str
     name: str
@@ -77,7 +77,7 @@ class Sent:
 
 
 def send(form: Form, folder: Path, address: Address) -> Sent:
-    """Send what a form says. Raises what is refused, with the field of the form where one is at fault."""
+    """Submit a form. Raises `RunaiError`, with the field of the form at fault."""
     values = _values(form)
     try:
         program = _program(form.run, folder, values)
@@ -100,8 +100,8 @@ def send(form: Form, folder: Path, address: Address) -> Sent:
 
 
 def dry_run(form: DryRunForm, folder: Path, address: Address) -> DryRunView:
-    """What would happen if this were sent now. Raises what is refused, but for what it runs, which need not be known
-    yet."""
+    """What would happen if this were submitted now. Raises `RunaiError`, except for the program, which need not be
+    known yet."""
     values = {name: value_of(name, text) for name, text in form.options.items()}
     try:
         program = CELL if form.run is None else _program(form.run, folder, values)
@@ -118,7 +118,7 @@ def dry_run(form: DryRunForm, folder: Path, address: Address) -> DryRunView:
 
 
 def given_of(values: Mapping[str, Any], program: Program, **more: Any) -> dict[str, Any]:
-    """What a job file would say of it."""
+    """The values as in a job file."""
     options = {name: value for name, value in values.items() if Interface.JOB_FILE in BY_NAME[name].via}
     runs = {"kind": program.kind.value, "command": [*program.command]}
     return jobfile.merge({"name": program.name, **more}, options, runs)
@@ -135,7 +135,7 @@ def _values(form: Form) -> dict[str, Any]:
 
 
 def value_of(name: str, text: str) -> Any:
-    """What the text in a field of a dialog says. Raises `Invalid` with the field."""
+    """The value of the text in a field of a dialog. Raises `Invalid` with the field."""
     option = BY_NAME.get(name)
     if option is None or Interface.DIALOG not in option.via:
         raise Invalid(f"There is no option {name!r} in this form.")
@@ -174,19 +174,19 @@ def _program(run: str, folder: Path, values: Mapping[str, Any]) -> Program:
 
 
 def at_field(error: RunaiError, values: Mapping[str, Any]) -> RunaiError:
-    """A refusal of the scheduler's, with the field of the form and its label."""
+    """An error of the scheduler, with the field of the form and its label."""
     field = re.split(r"[.\[]", error.field or "")[0]
     error.sentence = in_words(error, {name: BY_NAME[name].label for name in values})
     if field in BY_NAME:
         error.field = field
     elif field in jobfile.JobFile.model_fields:
-        error.field = RUN  # what is run is no option: its command, its files
+        error.field = RUN  # the program is not an option: its command, its files
     return error
 
 
 class FormHandler(RunaiHandler):
     def form(self, kind: type[F], parts: str) -> F:
-        """The form that was sent. Raises what says its `parts` where it is none."""
+        """The form that was sent. Raises `Invalid`, which names its `parts`, where it is not one."""
         if len(self.request.body) > MAX_BODY:
             raise TooLarge(f"A request has at most {MAX_BODY} bytes.")
         try:
@@ -221,7 +221,7 @@ class SubmitHandler(FormHandler):
 
 
 class DryRunHandler(FormHandler):
-    """`/runai/dry-run`: what would happen to a form, or to that of a cell, if it were sent now."""
+    """`/runai/dry-run`: what would happen to a form, or to that of a cell, if it were submitted now."""
 
     @authenticated
     @authorized

@@ -1,12 +1,11 @@
-"""What a job displays, beside what it prints: plots, tables, HTML, as Jupyter's output messages in a file.
+"""The displays of a job besides its printed output: plots, tables and HTML, as Jupyter's output messages in a file.
 
-`displays.<attempt>.jsonl` in the output folder has a line for each: `output` as nbformat has it (and
-`update_display_data` and `clear_output`), the text that stands for it in the log (`plain`), and from which byte of the
-log on that is to be found (`at`). The log alone reads as in a terminal; with this file beside it, it reads as in a
-notebook.
+`displays.<attempt>.jsonl` in the output folder has a line for each: `output` as in nbformat (and `update_display_data`
+and `clear_output`), its text in the log (`plain`), and the byte offset in the log from which that text is found (`at`).
+The log alone reads as in a terminal; with this file it reads as in a notebook.
 
-What must hold: a line is written before its text, so that whoever reads the log and then this file misses none; the
-file is only ever added to, and never grows beyond a limit.
+What must hold: a line is written before its text, so that a reader of the log and then of this file misses none; the
+file is append-only and limited in size.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ from jupyter_ext.pictures import WIDGETS, Pictures
 from jupyter_ext.serialization import FOLDER
 
 MOST = 10 * 2**20
-"""Bytes of one display; of a larger one its text is shown."""
+"""The most bytes of one display; a larger one is shown as text."""
 
 LIMIT = 64 * 2**20
-"""Bytes of all of them in one attempt."""
+"""The most bytes of all displays of one attempt."""
 
 TEXT = 64 * 1024
-"""Characters of the text that stands for one."""
+"""The most characters of the text of a display."""
 
 Output = dict[str, Any]
 
 
 class Displays:
-    """The file, for as long as the worker runs. `None` for `folder`: nobody looks, and only the text is printed."""
+    """The file, while the worker runs. With `folder=None` only the text is printed."""
 
     def __init__(self, folder: Path | None, attempt: str = "1", *, limit: int = LIMIT) -> None:
         self.pictures = Pictures(self.show)
@@ -54,7 +53,7 @@ class Displays:
 
     @classmethod
     def of_this_worker(cls) -> Displays:
-        """Of several workers, the first is shown."""
+        """The displays of this worker: only those of the first worker are recorded."""
         first = os.environ.get("RUNAI_RANK", "0") == "0" and "RUNAI_OUTPUT_DIR" in os.environ
         folder = Path(os.environ["RUNAI_OUTPUT_DIR"]) if first else None
         return cls(folder, os.environ.get("RUNAI_ATTEMPT", "1"))
@@ -68,7 +67,7 @@ class Displays:
         update: bool = False,
         plain: str | None = None,
     ) -> bool:
-        """Display a mime bundle, a widget as it looks; false where its text says it all."""
+        """Display a mime bundle; a widget as a picture. False where its text is enough."""
         output = self.pictures.picture(data) or display_data(data, metadata, transient, update=update)
         if output is None:
             return False
@@ -76,10 +75,10 @@ class Displays:
         return True
 
     def show(self, output: Output, plain: str) -> None:
-        """Display `output`, and print the text that stands for it."""
+        """Display `output`, and print its text."""
         if len(plain) > TEXT:
             plain = f"{plain[:TEXT]} …\n"
-        # As a display it goes where the worker's output goes, whatever the cell has made of `sys.stdout`.
+        # A display goes to the worker's output, even if the cell has redirected `sys.stdout`.
         out = sys.__stdout__ or sys.stdout
         for stream in (sys.stdout, sys.stderr, out):
             stream.flush()
@@ -118,7 +117,7 @@ def display_data(
     *,
     update: bool = False,
 ) -> Output | None:
-    """The output message of a display; `None` where its text says it all."""
+    """The output message of a display; `None` where its text is enough."""
     shown = {
         mime: b64encode(value).decode() if isinstance(value, bytes) else value
         for mime, value in data.items()
@@ -137,13 +136,13 @@ def display_data(
 
 
 def text_of(data: Mapping[str, Any]) -> str:
-    """What stands for a display in the log."""
+    """The text of a display in the log."""
     plain = data.get("text/plain")
     return f"{plain}\n" if isinstance(plain, str) else f"<{next(iter(data), 'nothing')}>\n"
 
 
 class Publisher(DisplayPublisher):
-    """`display(…)` of a job. The shell has its `displays`."""
+    """`display(…)` in a job. The shell has its `displays`."""
 
     def publish(  # type: ignore[no-untyped-def]
         self, data, metadata=None, source=None, *, transient=None, update=False, **rest

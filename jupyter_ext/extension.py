@@ -1,8 +1,7 @@
-"""The server extension: it brings the pool to the notebook server's user, with the user's own rights and no more.
+"""The server extension: gives the notebook server's user access to the pool, with the user's own permissions.
 
-It holds the token (of the hub, or of an embedded scheduler's state folder) and passes the API on to the browser, which
-never sees one. Starting costs the server nothing: where the user has no hub, a scheduler is started when first asked
-for.
+It holds the token (of the hub, or of an embedded scheduler's state folder) and forwards the API to the browser, which
+never sees a token. It does not slow the server's start: without a hub, a scheduler is started on first use.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Any
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool
 
+from jupyter_ext.activity import ActivityHandler, ActivityReports, holds_gpus
 from jupyter_ext.cell_line import CellLineHandler
 from jupyter_ext.connection import Mode
 from jupyter_ext.dialog import DryRunHandler, FilesHandler, SubmitHandler
@@ -37,9 +37,13 @@ class RunaiExtension(ExtensionApp):
         self.relay = Relay(self.upstream)
         self.settings["runai_upstream"] = self.upstream
         self.settings["runai_relay"] = self.relay
-        os.environ[RENDERER] = "jupyterlab"  # for kernels: jobs are shown by the front end that has come with this
+        assert self.serverapp is not None
+        kernels, server = self.serverapp.kernel_manager.list_kernels, os.environ.get("JUPYTERHUB_SERVER_NAME", "")
+        self.activity = ActivityReports(self.upstream, kernels, server)
+        self.settings["runai_activity"] = self.activity
+        os.environ[RENDERER] = "jupyterlab"  # for kernels: the front end of this package shows jobs
         if self.upstream.mode is Mode.EMBEDDED:
-            # So that kernels find the same one, whatever their own Jupyter makes of its data folder.
+            # So that kernels find the same scheduler, whatever their own Jupyter's data folder is.
             os.environ.setdefault("RUNAI_STATE_DIR", str(default_state_dir()))
 
     def initialize_handlers(self) -> None:
@@ -49,12 +53,18 @@ class RunaiExtension(ExtensionApp):
             (r"/runai/dry-run", DryRunHandler),
             (r"/runai/files", FilesHandler),
             (r"/runai/line", CellLineHandler),
+            (r"/runai/activity", ActivityHandler),
             (r"/runai/api/v1/events", EventsHandler),
             (r"/runai/api/v1/events/([A-Za-z0-9_-]{1,64})", StreamHandler),
             (r"/runai/api/v1/(.*)", ProxyHandler),
         ]
         self.handlers.extend(handlers)
 
+    async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
+        if self.upstream.mode is Mode.HUB and holds_gpus():
+            self.activity.begin()
+
     async def stop_extension(self) -> None:
+        await self.activity.end()
         await self.relay.close()
         await self.upstream.close()

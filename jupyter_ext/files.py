@@ -1,4 +1,4 @@
-"""The files that a job has left in its output folder, as a list of paths that displays with sizes and times."""
+"""The files of a job's output folder, as a list of paths that is displayed with sizes and times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.schema import OutputFile
 
 
 class Files(list[str]):
-    """Paths below the output folder; `job.download(path, to)` brings one here."""
+    """Paths below the output folder; `job.download(path, to)` downloads one."""
 
     def __init__(self, files: Iterable[OutputFile]) -> None:
         self._files = list(files)

@@ -1,9 +1,9 @@
-"""What happens to a job, as it happens: its states and its output, one after the other, for a thread that waits.
+"""Follows a job: its states and its output, in order, for a thread that waits.
 
 What must hold:
-- Output comes in order, each piece once, over attempts and over restarts of the scheduler.
-- Who reads slowly holds up the job's log stream, never fills memory.
-- Letting go at any moment leaves nothing running here, and the job alone.
+- Output comes in order, each piece once, across attempts and restarts of the scheduler.
+- A slow reader slows the log stream down, and never fills memory.
+- Detaching at any moment leaves nothing running here, and does not affect the job.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from scheduler.errors import RunaiError, Unavailable
 from scheduler.schema import JobView
 
 WAITING = 64
-"""So many pieces wait for the reader."""
+"""The most pieces in the queue of the reader."""
 
 _FIRST_LOOK, _LATER_LOOK = 0.1, 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Disconnected:
-    """The scheduler does not answer just now."""
+    """The scheduler does not answer at the moment."""
 
     sentence: str
 
 
 Output = dict[str, Any]
-"""A message of Jupyter's, as nbformat has it: text, or what the job displays."""
+"""An output message of nbformat: text, or a display of the job."""
 
 Happening = JobView | Output | Disconnected
 
 
 class Follower:
-    """Iterate over it for what happens until the job has ended; `with` it, to let go in any case."""
+    """Iterate over it for events until the job has ended; use it in a `with`, so that it always detaches."""
 
     def __init__(self, locate: Callable[[], Address], job: JobView) -> None:
-        """`locate` is asked again when the scheduler is lost: it may have to be started."""
+        """`locate` is called again when the connection is lost: the scheduler may have to be started."""
         self._locate = locate
         self._id = job.id
         self._queue: queue.Queue[Happening | Exception | None] = queue.Queue(WAITING)
@@ -63,24 +63,23 @@ class Follower:
         self._thread.join(timeout=2)
 
     def detach(self) -> None:
-        """End it, from any thread and without waiting; who iterates stops."""
+        """Stop following, from any thread and without waiting; iteration ends."""
         self._detach.set()
         if self._loop is not None and self._task is not None:
-            with contextlib.suppress(RuntimeError):  # it has ended by itself meanwhile
+            with contextlib.suppress(RuntimeError):  # it has ended meanwhile
                 self._loop.call_soon_threadsafe(self._task.cancel)
-        with contextlib.suppress(queue.Full):  # a reader with so much before it looks up by itself
+        with contextlib.suppress(queue.Full):  # a reader with a full queue notices by itself
             self._queue.put_nowait(None)
 
     def __iter__(self) -> Iterator[Happening]:
-        """The last thing is the job as it ended. Raises what the scheduler refuses, `Unavailable` after a minute
-        without."""
+        """The last item is the ended job. Raises the scheduler's errors, `Unavailable` after a minute without it."""
         while (happening := self._queue.get()) is not None and not self._detach.is_set():
             if isinstance(happening, Exception):
                 raise happening
             yield happening
 
     def gathered(self, seconds: float) -> Iterator[list[Happening]]:
-        """The same, all that comes within `seconds` together: for who has more to do with it than to write it down."""
+        """The same, with all that comes within `seconds` as one batch, for slow consumers."""
         over = False
         happening: Happening | Exception | None = None
         while not over:
@@ -109,7 +108,7 @@ class Follower:
 
     async def _main(self) -> None:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        if self._detach.is_set():  # before there was a task to cancel
+        if self._detach.is_set():  # there was no task to cancel yet
             return
         try:
             address = await asyncio.to_thread(self._locate)
@@ -141,16 +140,16 @@ class Follower:
             await asyncio.to_thread(put)
 
     async def _states(self, client: AsyncClient) -> None:
-        """Tell of each change of state. Whatever goes wrong here, who follows the output learns of it, too."""
+        """Report each change of state. Errors here also reach the stream of output."""
         with contextlib.suppress(RunaiError):
             async for event in client.events(subject=self._id):
                 if event.job is not None:
                     await self._tell(event.job)
 
     async def _look(self, client: AsyncClient) -> None:
-        """Ask for the job now and then: before the stream of events has begun, and for what is no event.
+        """Poll the job: before the stream of events has begun, and for what is not an event.
 
-        Where nobody answers, the scheduler is looked for again, which starts an embedded one.
+        Where nothing answers, the scheduler is located again, which starts an embedded one.
         """
         pause, lost = _FIRST_LOOK, False
         while True:

@@ -1,8 +1,8 @@
-"""Which front end looks on: one with JupyterLab's renderer of jobs, or another, which gets an ipywidget in its place.
+"""Which front end displays: one with JupyterLab's renderer of jobs, or another, which gets an ipywidget instead.
 
-A kernel cannot ask. A notebook server with our extension has the front end's part, too: they come in one package. It
-says so to the kernels that it starts. Whoever else starts one (VS Code, Voilà, papermill, …) gets a widget beside the
-HTML; where both are there after all, JupyterLab takes its own, which stands before widgets in its order.
+A kernel cannot ask. A notebook server with our extension also has the front end's part, as they come in one package,
+and it sets a variable for the kernels that it starts. Kernels started by others (VS Code, Voilà, papermill, …) get a
+widget in addition to the HTML. Where both are available, JupyterLab prefers its own renderer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ipywidgets import DOMWidget
 
 RENDERER = "RUNAI_RENDERER"
-"""In a kernel's environment: its front end shows jobs by itself."""
+"""A variable in a kernel's environment: its front end has its own renderer of jobs."""
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 

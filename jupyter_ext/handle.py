@@ -1,4 +1,4 @@
-"""The job as the notebook holds it: `_job`, or what a magic gave. `Job(id)` finds any job of one's own again."""
+"""A job in the notebook: `_job`, or the value of a magic. `Job(id)` finds any of the user's jobs again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class PlainError(Exception):
-    """Ends a cell with a few plain lines in the place of a traceback."""
+    """Ends a cell with a few plain lines instead of a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return str(self).splitlines()
@@ -51,20 +51,20 @@ class JobFailed(PlainError):
 
 
 class Detached(PlainError, KeyboardInterrupt):
-    """The kernel was interrupted while it showed a job; the job runs on."""
+    """The kernel was interrupted while it showed a job; the job keeps running."""
 
 
 class Job(ShownOnce):
-    """A job in the pool. What it asks of the scheduler may raise the errors of `scheduler.errors`."""
+    """A job in the pool. Its methods raise the errors of `scheduler.errors`."""
 
     def __init__(self, job: str | JobView) -> None:
         self.seen = job if isinstance(job, JobView) else connect().job(job)
-        """What the scheduler said of it when it was last asked."""
+        """Its latest known state."""
         self._brought: dict[str, Any] | None = None
         self._followed = False
         self._widget: JobWidget | None = None
 
-    # -- how it stands --------------------------------------------------------------------------------------
+    # -- its state --------------------------------------------------------------------------------------
 
     @property
     def id(self) -> str:
@@ -76,7 +76,7 @@ class Job(ShownOnce):
 
     @property
     def view(self) -> JobView:
-        """Everything that the scheduler says of it now."""
+        """Its current view from the scheduler."""
         if not self.seen.state.final:
             self.seen = connect().job(self.id)
         return self.seen
@@ -90,7 +90,7 @@ class Job(ShownOnce):
         return self.view.reason
 
     def logs(self, rank: int = 0, attempt: int | None = None) -> str:
-        """What a worker has written so far."""
+        """A worker's output so far."""
         client, pieces, offset = connect(), [], 0
         while piece := client.log(self.id, rank=rank, attempt=attempt, offset=offset):
             pieces.append(piece)
@@ -99,7 +99,7 @@ class Job(ShownOnce):
 
     @property
     def metrics(self) -> pandas.DataFrame:
-        """What it has reported so far (`job.report(step=…, loss=…)`), one line over all its attempts."""
+        """Its reports so far (`job.report(step=…, loss=…)`), one continuous series over all its attempts."""
         client, points, offset = connect(), list[dict[str, Any]](), -1
         while (page := client.metrics(self.id, offset=max(offset, 0))).next != offset:
             points += page.points
@@ -111,21 +111,21 @@ class Job(ShownOnce):
 
     @property
     def files(self) -> Files:
-        """What it has left in its output folder."""
+        """The files in its output folder."""
         return Files(file for file in connect().outputs(self.id) if not file.path.startswith(FOLDER))
 
     def download(self, path: str, to: str | Path) -> Path:
-        """Bring one of these files here."""
+        """Download one of these files."""
         return connect().download(self.id, path, Path(to))
 
-    # -- what can be done with it ---------------------------------------------------------------------------
+    # -- verbs ---------------------------------------------------------------------------
 
     def cancel(self) -> Job:
-        """Stop it for good."""
+        """Cancel it."""
         return self._changed(Client.cancel)
 
     def pause(self) -> Job:
-        """Stop it until it is resumed; it goes on from its last checkpoint."""
+        """Stop it until it is resumed; it continues from its last checkpoint."""
         return self._changed(Client.pause)
 
     def resume(self) -> Job:
@@ -168,12 +168,12 @@ class Job(ShownOnce):
         return self
 
     def result(self, timeout: float | None = None) -> dict[str, Any]:
-        """Wait quietly; the variables that it brings back, by name. Raises `JobFailed` or `TimeoutError`."""
+        """Wait without output; returns the variables of `--out` by name. Raises `JobFailed` or `TimeoutError`."""
         self.seen = connect().wait(self.id, timeout)
         return self.outputs
 
     def __await__(self) -> Generator[Any, None, dict[str, Any]]:
-        """`await job` is `job.result()` that lets the kernel do other things meanwhile."""
+        """`await job` is `job.result()` without blocking the kernel."""
         return asyncio.to_thread(self.result).__await__()
 
     @property
@@ -184,7 +184,7 @@ class Job(ShownOnce):
             self._brought = self._bring() if self.seen.outputs else {}
         return self._brought
 
-    # -- what comes back ------------------------------------------------------------------------------------
+    # -- results ------------------------------------------------------------------------------------
 
     def _require_success(self) -> None:
         job = self.view
@@ -199,7 +199,7 @@ class Job(ShownOnce):
         raise JobFailed(job.name, card.state(job), remote)
 
     def _report(self) -> Mapping[str, Any] | None:
-        """What the cell's runner wrote at the end, if it came so far."""
+        """The result file of the cell's runner, if it was written."""
         try:
             content = json.loads(self._fetch(RESULT))
         except (NotFound, ValueError):
@@ -207,13 +207,13 @@ class Job(ShownOnce):
         return content if isinstance(content, dict) else None
 
     def _bring(self) -> dict[str, Any]:
-        """Unpickle what the job brings back. That runs code, so it is done for jobs of one's own alone."""
+        """Unpickle the job's results. That runs code, so it is done only for the user's own jobs."""
         if not connect().job(self.id).mine:
             raise Forbidden(f"{self.name} is another user's job; only its owner can read its variables.")
         report = self._report()
         if report is None:
             raise PlainError(f"{self.name} ended without returning its variables; _job.logs() may tell why.")
-        if not self._followed:  # else it stood at the end of its output
+        if not self._followed:  # otherwise it was shown at the end of its output
             for name in report["missing"]:
                 print(f"`{name}` is not returned: the cell did not assign it.", file=sys.stderr)
             for name, reason in report["refused"].items():
@@ -231,7 +231,7 @@ class Job(ShownOnce):
         with tempfile.TemporaryDirectory(prefix="runai-") as folder:
             return connect().download(self.id, path, Path(folder) / "part").read_bytes()
 
-    # -- how it looks ---------------------------------------------------------------------------------------
+    # -- display ---------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         return card.text(self._fresh())
@@ -244,7 +244,7 @@ class Job(ShownOnce):
         return {**card.bundle(job), **(view_of(self.widget()) if live else {})}
 
     def widget(self) -> JobWidget:
-        """The live card as an ipywidget, which a front end gets by itself that has not JupyterLab's own."""
+        """The live card as an ipywidget, which front ends without JupyterLab's renderer show automatically."""
         from jupyter_ext.widget import JobWidget
 
         if self._widget is None or self._widget.comm is None:

@@ -1,7 +1,7 @@
-"""What code in a job may ask and tell: `from jupyter_ext import job`.
+"""The interface of code in a job: `from jupyter_ext import job`.
 
-The same name in a cell, a script and a pod. It needs the standard library alone. Outside a job everything here is
-harmless: nothing is resumed, nothing asks to stop, and what would be written is not.
+It is the same in a cell, a script and a pod, and needs only the standard library. Outside a job everything here is
+harmless: nothing is resumed or stopped, and nothing is written.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ __all__ = [
 id: str | None
 """The job's id; `None` outside a job."""
 attempt: int
-"""Which run of the job this is, from 1."""
+"""The number of this run of the job, from 1."""
 resumed: bool
-"""Whether the job has run before and goes on now."""
+"""Whether the job has run before and resumes now."""
 rank: int
-"""Which worker of the job this is, from 0."""
+"""The number of this worker, from 0."""
 world_size: int
-"""How many workers the job has now."""
+"""The current number of workers."""
 
 parameters: dict[str, Any]
-"""The values that a sweep gives this job, by name."""
+"""The values of a sweep for this job, by name."""
 
 METRICS = "metrics.jsonl"
 
@@ -55,7 +55,7 @@ _listening = False
 
 
 def __getattr__(name: str) -> Any:
-    """The facts about the job are read from the environment when they are asked for."""
+    """The attributes above are read from the environment on access."""
     if name == "id":
         return os.environ.get("RUNAI_JOB_ID")
     if name == "resumed":
@@ -72,8 +72,8 @@ def __getattr__(name: str) -> Any:
 def should_stop() -> bool:
     """Whether the scheduler has asked this worker to save itself and end (SIGTERM).
 
-    The first call starts to listen; a worker that never asks is ended by SIGTERM as any process is. So ask early,
-    in the main thread, and once a step.
+    The first call starts to listen; a worker that never calls it is ended by SIGTERM like any process. So call it
+    early, in the main thread, and once a step.
     """
     global _listening
     if not _listening and "RUNAI_JOB_ID" in os.environ:
@@ -94,8 +94,8 @@ def should_stop() -> bool:
 def checkpoint(state: Any, name: str = "checkpoint") -> bool:
     """Save `state` so that the next attempt finds it with `restore()`; False outside a job.
 
-    The file appears whole or not at all: a kill in the middle of writing leaves the one before. With several
-    workers save from rank 0, or give each its own `name`.
+    The file is written atomically: a kill during writing leaves the previous one. With several workers, save from rank
+    0, or give each its own `name`.
     """
     file = _checkpoint_file(name)
     if file is None:
@@ -106,7 +106,7 @@ def checkpoint(state: Any, name: str = "checkpoint") -> bool:
 
 
 def restore(default: Any = None, name: str = "checkpoint") -> Any:
-    """What `checkpoint()` saved last, in this attempt or an earlier one; `default` where there is none."""
+    """The latest state that `checkpoint()` saved, in this attempt or an earlier one; `default` where there is none."""
     file = _checkpoint_file(name)
     if file is None or not file.exists():
         return default
@@ -115,9 +115,9 @@ def restore(default: Any = None, name: str = "checkpoint") -> Any:
 
 
 def report(step: int | None = None, total: int | None = None, **metrics: float | int | str | bool | None) -> None:
-    """Tell how the job goes: `report(step=120, total=5000, loss=0.18)`. Numbers of any library will do; outside a job
-    it does nothing. `total` is the last step there will be: with it the job's card shows how far it is and how long it
-    takes.
+    """Report progress and metrics: `report(step=120, total=5000, loss=0.18)`. Numbers of any library are accepted;
+    outside a job it does nothing. `total` is the last step: with it the job's card shows the progress and the remaining
+    time.
 
     One line of JSON is added to `metrics.jsonl` in the job's output folder, with the time, the attempt and the rank.
     """
@@ -166,7 +166,7 @@ def _checkpoint_file(name: str) -> Path | None:
 
 @contextlib.contextmanager
 def _whole(file: Path) -> Iterator[IO[bytes]]:
-    """Write a file that takes its name only when all of it is on the disk."""
+    """Write a file that gets its name only when it is completely on the disk."""
     handle, unfinished = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
     try:
         with os.fdopen(handle, "wb") as out:

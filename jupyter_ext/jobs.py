@@ -1,4 +1,4 @@
-"""Many jobs as one: a table in the notebook, and what can be done with all of them."""
+"""Many jobs as one: a table in the notebook, and verbs for all of them."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from scheduler.model import JobState, duration
 from scheduler.schema import JobView
 
 PAGE = 500
-"""So many jobs the scheduler tells of at once."""
+"""The most jobs in one answer of the scheduler."""
 
 COLUMNS = ("job", "project", "state", "GPUs", "submitted", "ran")
 
 
 class Jobs(Sequence[Job]):
-    """Jobs in an order that stays; it displays as a table of how they stand now."""
+    """Jobs in a fixed order, displayed as a table of their current states."""
 
     def __init__(self, jobs: Iterable[Job | JobView | str]) -> None:
         self._jobs = [job if isinstance(job, Job) else Job(job) for job in jobs]
 
     @classmethod
     def mine(cls, *, state: Iterable[JobState] | None = None, project: str | None = None, limit: int = 20) -> Jobs:
-        """One's own jobs, the newest first."""
+        """The user's own jobs, the newest first."""
         return cls(connect().jobs(state=state, project=project, mine=True, limit=limit).jobs)
 
     def __len__(self) -> int:
@@ -48,7 +48,7 @@ class Jobs(Sequence[Job]):
 
     @property
     def views(self) -> list[JobView]:
-        """What the scheduler says of each now, asked for all at once."""
+        """The current view of each job, read in one request."""
         waiting = {job.id for job in self._jobs if not job.seen.state.final}
         if waiting:
             told = {view.id: view for view in connect().jobs(mine=True, limit=PAGE).jobs}
@@ -58,20 +58,20 @@ class Jobs(Sequence[Job]):
         return [job.seen if job.id not in waiting or job.id in told else job.view for job in self._jobs]
 
     def wait(self) -> Jobs:
-        """Wait quietly until all of them have ended, whatever their end."""
+        """Wait without output until all of them have ended, successfully or not."""
         client = connect()
         for job in self._jobs:
             job.seen = client.wait(job.id)
         return self
 
     def cancel(self) -> Jobs:
-        """Stop for good those that have not ended."""
+        """Cancel the unfinished ones."""
         for job, view in zip(self._jobs, self.views, strict=True):
             if not view.state.final:
                 job.cancel()
         return self
 
-    # -- how it looks ---------------------------------------------------------------------------------------
+    # -- display ---------------------------------------------------------------------------------------
 
     def _rows(self) -> list[tuple[str, ...]]:
         try:
@@ -88,7 +88,7 @@ class Jobs(Sequence[Job]):
         )
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """Beside the table itself: one that goes on by itself, where the front end is to have widgets."""
+        """The table, and a live one for front ends with widgets."""
         if self._ended() or not wants_widgets(get_shell()):
             return {}
         from jupyter_ext.table_widget import JobsWidget

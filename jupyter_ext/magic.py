@@ -1,8 +1,8 @@
 """`%%runai_train` for a cell, `%runai_train` for a script or a command: from a line in the notebook to a job in the
 pool.
 
-What must hold: whatever is wrong is said in one sentence before anything is queued; once a job is queued, nothing that
-happens here stops it but its owner.
+What must hold: every error is one sentence, before anything is queued; once a job is queued, only its owner's request
+stops it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scheduler.submission.programs import Program
 
 TRIALS = 20
-"""Jobs of a search where nothing else is said."""
+"""The default number of jobs of a search."""
 
 NOTHING = "Say what to run: a script (%runai_train train.py), a command after `--`, or a cell (%%runai_train above it)."
 
@@ -73,7 +73,8 @@ class RunaiMagics(Magics):
         return self._follow(asked, job)
 
     def _found(self, asked: argparse.Namespace, line: str, cell: str | None) -> tuple[dict[str, Any], Program] | None:
-        """What is said, with what its template says, and what is to be run; `None` where it was only to be kept."""
+        """The values of the line with those of its template, and the program; `None` where it was only saved as a
+        template."""
         from scheduler.submission import jobfile
 
         template = jobfile.load_template(asked.template) if asked.template else {}
@@ -121,7 +122,7 @@ class RunaiMagics(Magics):
         sent: JobSubmit,
         wanted: Program,
     ) -> None:
-        """Print what would be sent. What a cell takes along is put in the pool, so that the file can be sent."""
+        """Print what would be submitted. A cell's bundle is uploaded, so that the printed file can be submitted."""
         from scheduler.submission import jobfile
         from scheduler.submission.options import BESIDE_THE_API
 
@@ -152,7 +153,7 @@ class RunaiMagics(Magics):
         return Sweep(connect().submit_array(array), minimize=asked.minimize, maximize=asked.maximize)
 
     def _follow(self, asked: argparse.Namespace, job: Any) -> Any:
-        """Show it until it has ended, unless it was to be let go; what `--out` names is in the notebook then."""
+        """Show it until it has ended, unless it is detached; then set the variables of `--out` in the notebook."""
         from jupyter_ext.handle import Job
 
         shell: Any = self.shell
@@ -194,12 +195,12 @@ def _check_search(asked: argparse.Namespace, given: Mapping[str, Any]) -> None:
             raise UsageError(f"{option} cannot be combined with --search; leave one of them out.")
 
 
-# -- what is refused ----------------------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def _in_one_sentence(asked: argparse.Namespace) -> Iterator[None]:
-    """What is refused is told as IPython tells wrong usage: without a traceback, and with the options of the line."""
+    """Errors are shown like IPython's usage errors: without a traceback, and with the options of the line."""
     try:
         yield
     except RunaiError as error:

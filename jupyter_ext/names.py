@@ -1,8 +1,7 @@
-"""Which names a cell uses before it gives them a value itself, and which it assigns. Pure: source text in, names out.
+"""The names that a cell uses before it assigns them, and those that it assigns. Pure: source text in, names out.
 
-The first list errs towards too many (a name in one branch of an `if` counts), the second too: what matters is that no
-name that the cell needs is left behind, and that a name it is sure to assign first is not (a connection that the
-cell opens anew need not be sent).
+Both lists err towards too many (a name in one branch of an `if` counts): no name that the cell needs may be missing,
+and a name that it certainly assigns first is not sent (such as a connection that the cell opens itself).
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ Transform = Callable[[str], str]
 
 
 _DEEPEST = 3
-"""How far magics within magics are read."""
+"""The depth to which nested magics are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
     """`needs`: names in order of first use that the cell may read before it assigns them; `assigns`: all it assigns.
 
-    `changes`: those that it changes in place by their items or attributes (`a[i] = …`, `a.b += …`, `a.append(…)`).
+    `changes`: those whose items or attributes it changes (`a[i] = …`, `a.b += …`, `a.append(…)`).
 
     `opaque` is true where the cell does something that its text does not show (`exec`, `from x import *`, a magic).
     """
@@ -47,7 +46,7 @@ def _read(source: str, transform: Transform, depth: int) -> Names:
 
 
 class _Reading:
-    """Walks statements in order with the set of names that are sure to have a value by then."""
+    """Walks statements in order with the set of names that certainly have a value by then."""
 
     def __init__(self, transform: Transform, depth: int) -> None:
         self.needs: dict[str, None] = {}
@@ -60,7 +59,7 @@ class _Reading:
     # -- statements -----------------------------------------------------------------------------------------
 
     def block(self, body: Iterable[ast.stmt], known: set[str]) -> set[str]:
-        """Read statements one after the other; the names that are sure to have a value after them."""
+        """Read statements in order; returns the names that certainly have a value after them."""
         for statement in body:
             known = self._statement(statement, known)
         return known
@@ -191,7 +190,7 @@ class _Reading:
                     self._text(text, known)
 
     def _text(self, text: str, known: set[str]) -> None:
-        """What a magic or a shell command is given: Python code perhaps, or text with `{expressions}` and `$names`."""
+        """The text of a magic or shell command: possibly Python code, or text with `{expressions}` and `$names`."""
         if self._depth == _DEEPEST:
             return
         for piece in (text, *_pieces(text)):
@@ -234,8 +233,8 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _free(node: ast.AST, assigns: set[str]) -> Iterator[str]:
-    """Names that `node` reads from the namespace around it, in order; names it declares `global` and assigns are
-    told."""
+    """Names that `node` reads from the namespace around it, in order; names that it declares `global` and assigns are
+    added."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
             arguments = node.args
@@ -271,7 +270,7 @@ def _free(node: ast.AST, assigns: set[str]) -> Iterator[str]:
 
 
 def _locals(body: Iterable[ast.AST]) -> tuple[set[str], set[str]]:
-    """The names that a function's body makes its own, and those it declares `global`."""
+    """The local names of a function's body, and those that it declares `global`."""
     own: set[str] = set()
     shared: set[str] = set()
     for node in _same_scope(body):

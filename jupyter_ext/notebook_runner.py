@@ -1,11 +1,11 @@
 """Executes a whole notebook in a job: `python -P -m jupyter_ext.notebook_runner train.ipynb -p lr=0.1`.
 
-Its cells run one after the other in a kernel of their own, in the notebook's folder, those of `%%runai_train`, too.
-After each of them the notebook with its outputs so far lies in the output folder, whole (`train.out.ipynb`); what the
-cells show is shown as it comes, and how many are done is reported. SIGTERM reaches the kernel, so that
-`jupyter_ext.job` works in a cell as everywhere; no other cell is begun then.
+Its cells run in order in their own kernel, in the notebook's folder, including those of `%%runai_train`. After each
+cell the notebook with its outputs so far is written atomically to the output folder (`train.out.ipynb`). Outputs are
+shown as they come, and the number of finished cells is reported. SIGTERM is passed to the kernel, so that
+`jupyter_ext.job` works in cells; no further cell is started then.
 
-Exit codes: 0, 1 for an exception or a kernel that died, 3 for what is no notebook, 143 when it was stopped.
+Exit codes: 0, 1 for an exception or a dead kernel, 3 for a file that is not a notebook, 143 when it was stopped.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from scheduler.errors import Invalid
 from scheduler.model import Parameter
 from scheduler.submission import notebooks
 
-# Not a sweep or a search: their variables are assigned by the jobs that they consist of.
+# Not a sweep or a search, whose jobs assign the variables.
 _IN_PLACE = re.compile(r"\A(\s*)(%%runai_train)\b(?!.*--(?:sweep|search|array)\b)")
 
 NOT_RUN, STOPPED = 3, 128 + signal.SIGTERM
@@ -45,7 +45,7 @@ class _Stopped(Exception):
 
 
 class _Client(NotebookClient):
-    """nbclient that shows what comes, keeps the notebook after each cell and passes SIGTERM on."""
+    """An nbclient that shows outputs, saves the notebook after each cell and passes SIGTERM on."""
 
     def __init__(self, notebook: Any, to: Path, folder: Path, sockets: Path) -> None:
         named = notebook.metadata.get("kernelspec", {}).get("name")
@@ -55,7 +55,7 @@ class _Client(NotebookClient):
             timeout=None,
             kernel_name=named if named in known else "python3",
             resources={"metadata": {"path": str(folder)}},
-            # Sockets in a folder of its own: nothing of it passes through the network, and nobody else's may listen.
+            # Unix sockets in a private folder: nothing passes through the network, and no other user can listen.
             config=Config(KernelManager={"transport": "ipc", "ip": str(sockets / "kernel")}),
             on_cell_start=self._begin,
             on_cell_execute=self._run_in_place,
@@ -73,11 +73,11 @@ class _Client(NotebookClient):
         return len(self._cells)
 
     def number(self, index: int) -> int:
-        """Which of the notebook's own cells that run it is, from 1."""
+        """The number of this cell among the notebook's cells that run, from 1."""
         return sum(at <= index for at in self._cells)
 
     def keep(self) -> None:
-        """Write the notebook as it is now; it appears whole."""
+        """Write the current notebook atomically."""
         handle, unfinished = tempfile.mkstemp(prefix=f".{self._to.name}.", dir=self._to.parent)
         with os.fdopen(handle, "w", encoding="utf-8") as out:
             nbformat.write(self.nb, out)
@@ -86,7 +86,7 @@ class _Client(NotebookClient):
         os.replace(unfinished, self._to)
 
     def _begin(self, cell: Any, cell_index: int) -> None:
-        # nbclient's own would throw the kernel away.
+        # nbclient's own handler would discard the kernel.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop)
         if self.stopping and _runs(cell):
             raise _Stopped
@@ -94,14 +94,14 @@ class _Client(NotebookClient):
             print(f"--- cell {self.number(cell_index)} of {self.cells} ---", flush=True)
 
     def _run_in_place(self, cell: Any, cell_index: int) -> None:
-        """A cell that asks for a job runs in this one. Its lines keep their numbers."""
+        """A cell of `%%runai_train` runs in this job. Its lines keep their numbers."""
         self._source = cell.source
         if _IN_PLACE.match(cell.source):
             print("Runs in this job: the notebook is already a job.", flush=True)
             cell.source = _IN_PLACE.sub(r"\1# \2", cell.source)
 
     def _restore(self, cell: Any, cell_index: int) -> None:
-        """The kernel has been given the cell: in the output notebook it stands as it was written."""
+        """The kernel has the cell: restore its original text for the output notebook."""
         cell.source = self._source
 
     def _done(self, cell: Any, cell_index: int, execute_reply: Any) -> None:
@@ -114,7 +114,7 @@ class _Client(NotebookClient):
         kernel: Any = self.km
         os.kill(kernel.provisioner.process.pid, signal.SIGTERM)
 
-    # -- what the cells show --------------------------------------------------------------------------------
+    # -- outputs --------------------------------------------------------------------------------
 
     def output(self, outs: Any, msg: Any, display_id: str | None, cell_index: int) -> Any:
         shown = super().output(outs, msg, display_id, cell_index)
@@ -150,7 +150,7 @@ def _runs(cell: Any) -> bool:
 
 
 def _counts(cell: Any) -> bool:
-    """Whether it is a cell of the notebook's own: what assigns the parameters that were given is not."""
+    """Whether it is one of the notebook's own cells, not the one that assigns the parameters."""
     return _runs(cell) and notebooks.INJECTED not in cell.metadata.get("tags", ())
 
 

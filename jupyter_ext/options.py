@@ -44,7 +44,7 @@ _job.cancel(), _job.pause(), _job.resume().
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse whose errors are IPython's, one sentence, with what was perhaps meant."""
+    """argparse whose errors are IPython usage errors: one sentence, with a suggestion."""
 
     def error(self, message: str) -> NoReturn:
         unknown = re.search(r"unrecognized arguments: (\S+)", message)
@@ -58,7 +58,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def read(line: str) -> argparse.Namespace:
-    """The options in a magic's line. `tail` is what follows the first `--`, the job's own words; `None` without it.
+    """The options in a magic's line. `tail` is what follows the first `--` and belongs to the job; `None` without it.
 
     Raises `UsageError`.
     """
@@ -76,7 +76,7 @@ def read(line: str) -> argparse.Namespace:
 
 
 def help_text() -> str:
-    """What `%runai_train?` shows."""
+    """The help text of `%runai_train?`."""
     text = parser().format_help()
     return text[text.index(DESCRIPTION.splitlines()[0]) :]
 
@@ -87,7 +87,7 @@ def parser() -> argparse.ArgumentParser:
         usage=argparse.SUPPRESS,
         description=DESCRIPTION,
         epilog=f"examples:\n{EXAMPLES}",
-        # The same in a terminal and a notebook, whatever either is wide.
+        # The same width in a terminal and a notebook.
         formatter_class=partial(argparse.RawDescriptionHelpFormatter, width=WIDTH, max_help_position=28),
         add_help=False,
         allow_abbrev=False,

@@ -1,7 +1,7 @@
-"""Lets a job's output into the notebook at a rate that a browser can take.
+"""Limits the rate of a job's output in the notebook to what a browser can handle.
 
-What must hold: little output is shown as it is, at once; of much, the beginning and the newest are shown and how much
-is left out between them is told; a character of several bytes is never cut.
+What must hold: little output is shown unchanged, at once; of much output the beginning and the newest part are shown
+with the amount that is left out; a multi-byte character is never cut.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import codecs
 
 RATE = 400_000
-"""Bytes a second, well below what a notebook server passes on before it cuts a kernel off (1 MB a second)."""
+"""Bytes a second, well below a notebook server's limit for a kernel (1 MB a second)."""
 
 BURST = 400_000
 """Bytes at once."""
 
 NEWEST = 4_000
-"""So many bytes of what is held back are kept, to be shown next."""
+"""How many bytes of held back output are kept, to be shown next."""
 
 
 class OutputRate:
@@ -29,7 +29,7 @@ class OutputRate:
         self._newest = b""
 
     def take(self, piece: bytes, now: float) -> str:
-        """What is to be shown now that `piece` has come; nothing where it is held back."""
+        """Add `piece`; returns what to show now, which is empty while output is held back."""
         self._budget = min(BURST, self._budget + (now - self._at) * RATE)
         self._at = now
         shown = self._release() if self._held and self._budget >= BURST / 2 else ""
@@ -43,7 +43,7 @@ class OutputRate:
         return shown
 
     def end(self) -> str:
-        """What is left to be shown when nothing more will come."""
+        """What remains to be shown at the end."""
         return self._release() + self._decoder.decode(b"", final=True)
 
     def _hold(self, piece: bytes) -> str:
@@ -67,7 +67,7 @@ class OutputRate:
 
 
 def _whole_characters(data: bytes) -> bytes:
-    """`data` without the rest of a character at its beginning."""
+    """`data` without an incomplete character at its beginning."""
     start = 0
     while start < min(len(data), 4) and data[start] & 0b1100_0000 == 0b1000_0000:
         start += 1

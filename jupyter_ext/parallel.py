@@ -1,4 +1,4 @@
-"""Parallel coordinates as an SVG picture: an axis for each name, a line for each of many, the best on top."""
+"""Parallel coordinates as an SVG picture: an axis for each name, a line for each row, the best on top."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ _BEST = "var(--jp-success-color1, #388e3c)"
 
 
 def picture(names: Sequence[str], rows: Sequence[Mapping[str, Any]], best: int | None) -> str:
-    """`rows` with a value for some of `names` each; `best` is the one to stand out. Nothing for fewer than two of
-    either."""
+    """`rows` with a value for some of `names` each; `best` is highlighted. Empty for fewer than two of either."""
     axes = [_Axis(name, [row[name] for row in rows if row.get(name) is not None]) for name in names]
     axes = [axis for axis in axes if axis.values]
     if len(axes) < 2 or len(rows) < 2:
@@ -45,8 +44,8 @@ def _line(axes: Sequence[_Axis], places: Sequence[float], row: Mapping[str, Any]
 
 
 class _Axis:
-    """Numbers by their size (by their magnitude where they span two or more), everything else in the order it comes
-    in."""
+    """Numbers on a linear scale (logarithmic where they span two or more orders of magnitude), other values in order of
+    appearance."""
 
     def __init__(self, name: str, values: Sequence[Any]) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""What a magic's line and cell say is to be run: a cell, or what a line names."""
+"""The program of a magic: its cell, or what its line names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def of_cell(
     swept: Collection[str],
     limit: int,
 ) -> Program:
-    """The cell `text`. `takes` names what goes along, variables and files; the job gives the names in `swept` to it."""
+    """The cell `text`. `takes` names the variables and files to send; the job provides the names in `swept`."""
     if asked.script:
         word = asked.script[0]
         raise Misused(
@@ -46,7 +46,7 @@ def of_cell(
     if asked.notebook_parameters:
         raise Misused("-p is for notebooks; a cell uses the variables of this notebook.")
     only, patterns = _takes(takes, shell.user_ns, nothing=bool(asked.no_capture))
-    # while a cell runs, the shell's own count may be the next one's already
+    # while a cell runs, the shell's count may already be that of the next one
     number = len(shell.user_ns["In"]) - 1
     cell = Cell(text, number, f"%%runai_train {line}".rstrip())
     try:
@@ -81,7 +81,7 @@ def _takes(
 
 
 def of_line(asked: argparse.Namespace, given: Mapping[str, Any]) -> Program | None:
-    """A script, a notebook or a command, or what the template runs; `None` where the line names neither."""
+    """A script, a notebook or a command, or the program of the template; `None` where the line names neither."""
     for name in ("outputs", "no_capture"):
         if name in asked.typed:
             raise Misused(
@@ -104,7 +104,7 @@ def of_line(asked: argparse.Namespace, given: Mapping[str, Any]) -> Program | No
 
 
 def _not_python(error: SyntaxError, cell: Cell) -> Exception:
-    """What Python says of a cell that it can't read, with the line counted as in the notebook."""
+    """Python's error for a cell that it cannot read, with the line number in the notebook."""
     from jupyter_ext.handle import PlainError
 
     error.filename = f"Cell In[{cell.number}]"

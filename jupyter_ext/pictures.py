@@ -1,9 +1,9 @@
-"""Widgets of a job as HTML: progress bars, labels and boxes of them, drawn again in their place as they change.
+"""Widgets of a job as HTML: progress bars, labels and boxes of them, updated in place as they change.
 
-A widget is a conversation of a kernel with a front end, and a job has neither beside it; what a widget looks like can
-be displayed all the same. Told every message of the widgets' comms, this knows their states as a front end does.
+A widget needs a kernel and a front end, and a job has neither; but its appearance can be displayed. From the messages
+of the widgets' comms this module tracks their states as a front end does.
 
-What must hold: what is drawn last is how the widget stood last; a bar that changes all day long fills no disk.
+What must hold: the last picture shows the last state; a bar that changes all day does not fill the disk.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _COLOURS = {
 
 @dataclass(slots=True)
 class _Shown:
-    """How a widget was drawn last, and how it was when the log was last told."""
+    """The latest picture of a widget, and the one that was last written to the log."""
 
     drawn: str
     logged: str
 
 
 class Pictures:
-    """The widgets of a worker. `show` displays an output, with the text that stands for it in the log."""
+    """The widgets of a worker. `show` displays an output, with its text for the log."""
 
     def __init__(self, show: Callable[[Output, str], None]) -> None:
         self._show = show
@@ -51,7 +51,7 @@ class Pictures:
         self._turn = threading.RLock()
 
     def picture(self, data: Mapping[str, Any]) -> Output | None:
-        """The display of a widget that a mime bundle is the view of; `None` where it is none, or can't be drawn."""
+        """The display of the widget in a mime bundle; `None` where there is none, or it cannot be drawn."""
         model = (data.get(WIDGETS) or {}).get("model_id")
         with self._turn:
             if model not in self._states or not (drawn := _drawn(self._states, model)):
@@ -74,14 +74,14 @@ class Pictures:
                 self._late.start()
 
     def close(self) -> None:
-        """Draw what has changed, for the log, too: nothing more will for now."""
+        """Draw what has changed, also for the log: nothing more will change for now."""
         with self._turn:
             if self._late is not None:
                 self._late.cancel()
             self._again(last=True)
 
     def _pause(self) -> float:
-        """Seconds: a change is soon seen, and in the long run there are few enough of them to keep."""
+        """Seconds until the next picture: short at first, longer the more there were."""
         return min(10.0, 0.5 + (time.monotonic() - self._begun) / 60)
 
     def _again(self, last: bool = False) -> None:
@@ -97,7 +97,7 @@ class Pictures:
 
 
 class Comm(BaseComm):
-    """A comm of a shell without a kernel: it only tells."""
+    """A comm of a shell without a kernel: it only records messages."""
 
     told: Callable[[str, str, Mapping[str, Any]], None]
 
@@ -106,7 +106,7 @@ class Comm(BaseComm):
 
 
 def listen(pictures: Pictures) -> None:
-    """Be told what the widgets of this process say, from now on."""
+    """Record the messages of this process's widgets from now on."""
     import comm
 
     comm.create_comm = type("_Comm", (Comm,), {"told": staticmethod(pictures.told)})
@@ -122,7 +122,7 @@ def _output(kind: str, model: str, drawn: str) -> Output:
 
 
 def _text(drawn: str) -> str:
-    """What stands for a picture in the log; nothing for one that has gone."""
+    """The text of a picture in the log; empty for a removed one."""
     words = html.unescape(re.sub(r"<[^>]*>", " ", drawn)).split()
     return f"{' '.join(words)}\n" if words else ""
 
@@ -131,7 +131,7 @@ def _text(drawn: str) -> str:
 
 
 def _drawn(states: Mapping[str, State], model: str) -> str:
-    """A widget as HTML; nothing where it has no part that can be drawn."""
+    """A widget as HTML; empty where no part of it can be drawn."""
     state = states.get(model.removeprefix(_MODEL), {})
     about, value = str(state.get("description") or ""), str(state.get("value") or "")
     match state.get("_model_name"):

@@ -1,10 +1,10 @@
-"""The scheduler's API at `/runai/api/v1/…` of the notebook server, so that the browser never holds a token.
+"""The scheduler's API at `/runai/api/v1/…` of the notebook server, so that the browser never has a token.
 
 What must hold:
-- Only what is listed here passes, and of its query and headers only what is listed here.
-- The answer is the scheduler's own, its refusals too. Streams flow as they come, no faster than they are taken.
-- What a job has written is a user's text: the browser is given it to show or to save, never to run.
-- A stream or a poll is no activity: it keeps no idle server alive.
+- Only the routes listed here are forwarded, with only the listed query parameters and headers.
+- Answers and errors are the scheduler's own. Streams are forwarded as they come, no faster than they are read.
+- The output of a job is untrusted: the browser may show or save it, never run it.
+- A stream or a poll does not count as activity, so it does not keep an idle server alive.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAX_BODY = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A path below `/api/v1/`, as a pattern; `streams`: the answer may take as long as it likes."""
+    """A path below `/api/v1/`, as a pattern; `streams`: the answer has no time limit."""
 
     method: str
     path: str
@@ -56,13 +56,15 @@ ROUTES = (
     _route("GET", r"me"),
     _route("GET", r"pool"),
     _route("GET", r"projects"),
-    _route("GET", r"jobs", "state", "project", "mine", "limit", "after"),
+    _route("GET", r"jobs", "state", "project", "mine", "array", "limit", "after"),
     _route("GET", _JOB),
     _route("DELETE", _JOB),
     _route("GET", rf"{_JOB}/explain"),
     _route("GET", rf"{_JOB}/logs", "rank", "attempt", "offset", "limit", "follow", streams=True),
     _route("GET", rf"{_JOB}/display", "attempt", "log", "display"),
     _route("GET", rf"{_JOB}/metrics", "offset"),
+    _route("GET", r"reports", "job"),
+    _route("GET", rf"{_JOB}/submission"),
     _route("GET", rf"{_JOB}/outputs"),
     _route("GET", rf"{_JOB}/outputs/.+", streams=True),
     _route("POST", rf"{_JOB}/(?:cancel|pause|resume)"),
@@ -82,7 +84,7 @@ _ANSWERED = (
 
 
 class RunaiHandler(APIHandler):
-    """Refusals of every kind are `application/problem+json`, as the scheduler's are."""
+    """All errors are `application/problem+json`, like the scheduler's."""
 
     auth_resource = AUTH_RESOURCE
 
@@ -93,7 +95,7 @@ class RunaiHandler(APIHandler):
 
     @property
     def _track_activity(self) -> bool:  # type: ignore[override]
-        """Only what a person does counts: the panel asks by itself."""
+        """Only requests of a person count: the panel polls automatically."""
         return self.request.method != "GET"
 
     def problem(self, error: RunaiError) -> None:
@@ -117,7 +119,7 @@ class RunaiHandler(APIHandler):
 
 
 class ProxyHandler(RunaiHandler):
-    """Passes a request on to the scheduler with the user's token, and the answer back."""
+    """Forwards a request to the scheduler with the user's token, and returns the answer."""
 
     _passing: asyncio.Task[Any] | None = None
 
@@ -149,7 +151,7 @@ class ProxyHandler(RunaiHandler):
         except RunaiError as error:
             self.problem(error)
         except httpx.TransportError:
-            # The answer had begun: a broken connection says so, a complete answer would lie.
+            # The answer has begun: abort the connection, as a complete answer would be wrong.
             self._break_off()
         except StreamClosedError:
             pass
@@ -199,7 +201,7 @@ class ProxyHandler(RunaiHandler):
 
 
 class EventsHandler(ProxyHandler):
-    """The relay's stream for a page that keeps a view of the pool; any other is the scheduler's own."""
+    """The relay's stream for a page that keeps a view of the pool; other streams are the scheduler's."""
 
     _tab: Tab | None = None
 
@@ -255,7 +257,7 @@ class EventsHandler(ProxyHandler):
 
 
 class StreamHandler(RunaiHandler):
-    """What a page shows from now on."""
+    """Sets what a page shows from now on."""
 
     @property
     def _track_activity(self) -> bool:  # type: ignore[override]
@@ -283,7 +285,7 @@ def _some(ids: list[str]) -> list[str]:
 
 
 class StatusHandler(RunaiHandler):
-    """`/runai/status`: whether there is a pool and whose, for the panel's first look."""
+    """`/runai/status`: whether there is a pool, and its owner, for the start of the panel."""
 
     @authenticated
     @authorized

@@ -1,4 +1,4 @@
-"""How to serialize objects of a notebook that pickle would refuse, or look up by a name that the job does not have."""
+"""Serializes objects of a notebook that pickle would refuse, or look up by a name that the job does not have."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ _Cached = functools._lru_cache_wrapper
 
 
 def reduce(thing: Any) -> Any:
-    """`thing` as pickle wants it (see `object.__reduce__`); `NotImplemented` for what needs no help."""
+    """The reduction of `thing` for pickle (see `object.__reduce__`); `NotImplemented` where none is needed."""
     if isinstance(thing, types.FunctionType):
         return _reduce_dispatching(thing) if _dispatches(thing) else NotImplemented
     if isinstance(thing, _Cached):
-        # By itself it is looked up by its name in `__main__`.
+        # Pickle would look it up by its name in `__main__`.
         if thing.__module__ == "__main__" or "<locals>" in thing.__qualname__:
             return _cached, (thing.__wrapped__, *thing.cache_parameters().values())
     elif isinstance(thing, functools.cached_property):
         # It has a lock before Python 3.12.
         return functools.cached_property, (thing.func,), {"attrname": thing.attrname}
     elif isinstance(thing, (typing.ParamSpec, typing.TypeVarTuple)):
-        # By themselves these are looked up by their names in `__main__`.
+        # Pickle would look these up by their names in `__main__`.
         return type(thing), (thing.__name__,)
     elif isinstance(thing, typing.NewType):
         return typing.NewType, (thing.__name__, thing.__supertype__)
     elif isinstance(thing, BaseException) and type(thing).__reduce__ is BaseException.__reduce__:
-        # By itself it is made by calling its class with `args`, which an `__init__` of one's own may not take.
+        # Pickle would call its class with `args`, which a custom `__init__` may not accept.
         return copyreg.__newobj__, (type(thing), *thing.args), thing.__dict__ or None  # type: ignore[attr-defined]
     return NotImplemented
 
@@ -71,16 +71,16 @@ def _fill_dispatching(made: Any, state: tuple[Callable[..., Any], list[tuple[typ
     functools.update_wrapper(made, default)
 
 
-# -- classes that are told of their subclasses ------------------------------------------------------------------
+# -- classes with a hook for subclasses ------------------------------------------------------------------
 
 
 def has_subclass_hook(made: type) -> bool:
-    """Whether a class of the notebook runs code of its own when one below it, such as `made`, is made."""
+    """Whether a class of the notebook runs code when a subclass, such as `made`, is created."""
     return bool(_hooks(made.__bases__))
 
 
 def make_without_hook(make: Callable[..., type], arguments: tuple[Any, ...], bases: tuple[type, ...]) -> type:
-    """A class as `make` makes it on these bases. What runs for a new class has run for it where it was made first."""
+    """A class as `make` makes it on these bases. The hooks have already run where it was first created."""
     kept = _hooks(bases)
     try:
         for teller in kept:

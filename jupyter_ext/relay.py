@@ -1,9 +1,9 @@
 """One stream of the scheduler's events for all tabs of a user's browser.
 
 What must hold:
-- The scheduler has one listener for a server, and none while no tab listens.
-- A tab that resumes gets each event once; one that missed more than is remembered here reads all lists again.
-- A tab that does not read is let go and holds up nobody; one whose stream ends comes back by itself.
+- The scheduler has one listener per server, and none while no tab listens.
+- A tab that resumes gets each event once; one that missed more than is kept here reloads all lists.
+- A tab that does not read is disconnected and delays no other; a tab whose stream ends reconnects.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from urllib.parse import urlencode
 import httpx
 
 from jupyter_ext.upstream import DOWN, Upstream
-from scheduler.client.calls import error_of
+from scheduler.client.refusals import error_of
 from scheduler.errors import NotFound, RunaiError, Unavailable
 from scheduler.schema.events import MOST_SHOWN
 
 REMEMBERED = 500
-"""So many of the latest events are here for tabs that were away for a moment."""
+"""The number of recent events that are kept for tabs that reconnect."""
 
 WAITING = 200
-"""So many messages wait for a tab before it is let go."""
+"""The most messages in the queue of a tab before it is disconnected."""
 
 HEARTBEAT = 5.0
-"""A tab is sent something after so many seconds of silence."""
+"""Seconds of silence after which a tab is sent a comment."""
 
 SILENCE = 3.0
-"""The scheduler's line is taken for dead after so many of its heartbeats have not come."""
+"""The scheduler's stream counts as broken after this many missing heartbeats."""
 
 LINGER = 20.0
-"""Seconds until the stream is closed after the last tab has gone: a page that is loaded again finds it open."""
+"""Seconds until the stream is closed after the last tab has gone, so that a reloaded page finds it open."""
 
 TOGETHER = 0.5
-"""What tabs show within so many seconds is told to the scheduler together."""
+"""Changes of what tabs show within this many seconds are sent to the scheduler together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message of the stream as it came, and its id where it has one."""
+    """A message of the stream, unchanged, and its id if it has one."""
 
     raw: bytes
     kind: str
@@ -57,14 +57,14 @@ class Message:
 
 @dataclass(eq=False)
 class Tab:
-    """A page that listens. `queue` has what it is to be sent; `None`: its stream ends."""
+    """A page that listens. `queue` has its messages; `None` ends its stream."""
 
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     shows: tuple[str, ...] = ()
     queue: asyncio.Queue[bytes | None] = field(default_factory=lambda: asyncio.Queue(WAITING))
 
     def put(self, message: bytes | None) -> None:
-        if self.queue.full():  # it does not read: it is told nothing more, and comes back
+        if self.queue.full():  # it does not read: end its stream, and it reconnects
             while not self.queue.empty():
                 self.queue.get_nowait()
             message = None
@@ -72,7 +72,7 @@ class Tab:
 
 
 class Relay:
-    """`store` is which store the ids of the events belong to."""
+    """`store` is the store to which the ids of the events belong."""
 
     def __init__(self, upstream: Upstream) -> None:
         self.store = ""
@@ -91,8 +91,8 @@ class Relay:
     # -- tabs ---------------------------------------------------------------------------------------------
 
     async def join(self, after: int | None, store: str | None, shows: Iterable[str]) -> Tab:
-        """A tab that is told what happened after an event, and what happens. Raises `RunaiError` where nobody
-        answers."""
+        """Add a tab that gets the events after one, then new ones. Raises `RunaiError` where the scheduler does not
+        answer."""
         async with self._joining:
             if self._reading is None or self._reading.done():
                 await self._connect()
@@ -140,13 +140,13 @@ class Relay:
             self._reading.cancel()
 
     async def _connect(self) -> None:
-        """Open the stream, and wait for its beginning."""
+        """Open the stream, and wait until it has begun."""
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._reading = asyncio.create_task(self._read(begun))
         await begun
 
     async def _read(self, begun: asyncio.Future[None]) -> None:
-        """Pass on what comes until the stream ends, and with it that of each tab."""
+        """Forward messages until the stream ends, which ends the stream of each tab."""
         try:
             headers = {"Accept": "text/event-stream"}
             query = {"view": "true"}
@@ -197,7 +197,7 @@ class Relay:
             tab.put(message.raw)
 
     def _merge(self, figures: dict[str, Any]) -> None:
-        """Keep the figures for tabs that come later; jobs they read themselves."""
+        """Keep the figures for later tabs, which read the jobs themselves."""
         projects = self._figures.setdefault("projects", {})
         for project in figures.get("projects") or ():
             projects[project["name"]] = project
@@ -210,7 +210,7 @@ class Relay:
             self._telling = asyncio.create_task(self._show())
 
     async def _show(self) -> None:
-        """Tell the scheduler what the tabs show together, until it knows."""
+        """Send what the tabs show to the scheduler, until it succeeds."""
         while True:
             await asyncio.sleep(TOGETHER)
             shown = [id for tab in self._tabs.values() for id in tab.shows][:MOST_SHOWN]
@@ -219,13 +219,13 @@ class Relay:
             self._shown = frozenset(shown)
             body = json.dumps({"jobs": sorted(self._shown)}).encode()
             headers = {"Content-Type": "application/json"}
-            with contextlib.suppress(RunaiError, httpx.TransportError):  # with the next stream it is told again
+            with contextlib.suppress(RunaiError, httpx.TransportError):  # the next stream sends it again
                 async with self._upstream.send("POST", f"events/{self._stream}", headers, content=body) as reply:
                     await reply.aread()
 
 
 async def _messages(reply: httpx.Response) -> AsyncIterator[Message]:
-    """The messages of a stream; comments only show that it lives. Raises `TimeoutError` where it falls silent."""
+    """The messages of a stream; comments only show that it is alive. Raises `TimeoutError` on silence."""
     rest, silence = b"", SILENCE * HEARTBEAT
     pieces = reply.aiter_raw()
     while True:

@@ -1,4 +1,4 @@
-"""What a job has reported (`job.report(step=…, loss=…)`), as one line over all its attempts."""
+"""The reports of a job (`job.report(step=…, loss=…)`), as one continuous series over all its attempts."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 Point = dict[str, Any]
 
 FACTS = ("time", "attempt", "rank", "step", "total", "cell", "cells")
-"""What stands in a point beside the metrics themselves."""
+"""The keys of a point that are not metrics."""
 
 MOST = 10_000
-"""So many reports are kept of a job that is shown."""
+"""The most reports that are kept of a job that is shown."""
 
 
 def continuous(points: Iterable[Point]) -> list[Point]:
-    """The points without those that a later attempt, which went on from an earlier step, has made anew."""
+    """The points without those that a later attempt has repeated from an earlier step."""
     kept: dict[Any, list[Point]] = {}
     for point in points:
         line = kept.setdefault(point.get("rank"), [])
@@ -40,7 +40,7 @@ def _redone(before: Point, now: Point) -> bool:
 
 
 class Reported:
-    """What a job has reported so far: its first worker, and no more than the newest."""
+    """The newest reports of a job's first worker."""
 
     def __init__(self, job: str) -> None:
         self._job = job
@@ -48,7 +48,7 @@ class Reported:
         self._points: deque[Point] = deque(maxlen=MOST)
 
     def look(self, client: Client) -> bool:
-        """Ask for what has come since; whether there was any."""
+        """Fetch new reports; whether there were any."""
         begun = self._next
         while (page := client.metrics(self._job, offset=self._next)).next != self._next:
             self._points += [point for point in page.points if point.get("rank", 0) == 0]
@@ -62,7 +62,7 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a job is. `left`: seconds from its last report on, at the pace of this attempt."""
+    """The progress of a job. `left`: remaining seconds after its last report, at the rate of this attempt."""
 
     done: float
     total: float | None
@@ -70,7 +70,7 @@ class Progress:
 
 
 def progress(line: Sequence[Point]) -> Progress | None:
-    """How far a job is by the last report in a continuous line: in steps, or in the cells of a notebook."""
+    """The progress by the last report of a continuous series: in steps, or in the cells of a notebook."""
     unit, whole = ("step", "total") if any("step" in point for point in line) else ("cell", "cells")
     counted = [point for point in line if _number(point.get(unit))]
     if not counted:
@@ -86,7 +86,7 @@ def progress(line: Sequence[Point]) -> Progress | None:
 
 
 def metrics(line: Iterable[Point]) -> dict[str, list[float]]:
-    """The values of each metric, those first that were reported first."""
+    """The values of each metric, in the order of reports."""
     found: dict[str, list[float]] = {}
     for point in line:
         for name, value in point.items():
@@ -100,7 +100,7 @@ def _number(value: object) -> bool:
 
 
 def frame(points: Iterable[Point]) -> pandas.DataFrame:
-    """The continuous line as a data frame: a row for each report, with `time` as a point in time."""
+    """The continuous series as a data frame: a row for each report, with `time` as a timestamp."""
     import pandas
 
     line = continuous(points)

@@ -1,12 +1,11 @@
-"""A search by Optuna: jobs as trials, a few at once, each with values that the ones before make promising.
+"""A search with Optuna: jobs as trials, a few at once, each with values chosen from the results of earlier ones.
 
-It is driven by the kernel. Everything that it knows is in a journal of Optuna's in Jupyter's data folder, written
-before it is acted on: after a restart `Search("…").wait()` goes on where it stood. Jobs that run do so without it; only
-new ones wait.
+The kernel drives it. Its state is in an Optuna journal in Jupyter's data folder, written ahead of each action: after a
+restart `Search("…").wait()` continues. Running jobs do not need the kernel; only new ones wait for it.
 
 What must hold:
-- A trial is submitted once: its job's idempotency key is made of the search and its number.
-- A trial whose reports are hopeless is told to stop (SIGTERM, and its grace period) and counts as pruned.
+- A trial is submitted once: its job's idempotency key consists of the search and its number.
+- A trial with hopeless reports is stopped (SIGTERM, and its grace period) and counts as pruned.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     import optuna
 
 AT_ONCE = 4
-"""So many trials at the same time where nothing else is said."""
+"""The default number of parallel trials."""
 
 
 class Search(Trials):
@@ -54,7 +53,7 @@ class Search(Trials):
 
     @classmethod
     def begin(cls, sent: JobSubmit, space: str, goal: Goal, *, trials: int, at_once: int | None) -> Search:
-        """Write down a new search; nothing is submitted yet."""
+        """Record a new search; nothing is submitted yet."""
         optuna = _optuna()
         name = f"search-{secrets.token_hex(5)}"
         _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -76,12 +75,12 @@ class Search(Trials):
         return Jobs.views.fget(self)  # type: ignore[attr-defined,no-any-return]
 
     def go_on(self) -> Search:
-        """Drive it in a thread, without a table, for as long as the kernel lives."""
+        """Drive it in a thread, without a table, while the kernel runs."""
         threading.Thread(target=self._drive, name=self.id, daemon=True).start()
         return self
 
     def cancel(self) -> Search:
-        """Stop all trials for good, and begin no more."""
+        """Cancel all trials, and start no more."""
         self._study.set_user_attr("cancelled", True)
         super().cancel()
         return self
@@ -91,12 +90,12 @@ class Search(Trials):
     def _drive(self) -> None:
         over = False
         while not over:
-            with contextlib.suppress(RunaiError):  # the scheduler is away for a moment
+            with contextlib.suppress(RunaiError):  # the scheduler is down for a moment
                 over = self._step()
             time.sleep(LOOK)
 
     def _step(self) -> bool:
-        """Hear from the trials, and begin as many as there is room for; whether all is over."""
+        """Read the results of the trials, and start as many as there is room for; whether all have ended."""
         with self._turn, _quiet():
             self._look()
             running = [trial for trial in self._study.trials if not trial.state.is_finished()]
@@ -123,7 +122,7 @@ class Search(Trials):
         return self._live[frozen.number]
 
     def _submit(self, trial: optuna.Trial) -> None:
-        """Send a trial; asked again for the same one, the scheduler gives the same job."""
+        """Submit a trial; repeated for the same one, the scheduler returns the same job."""
         self._live[trial.number] = trial
         fields: dict[str, Any] = {
             "name": f"{(self._sent.name or 'trial')[:120]}-{trial.number}",
@@ -136,7 +135,7 @@ class Search(Trials):
         self._jobs.append(Job(view))
 
     def _hear(self, trial: optuna.Trial, job: Job) -> None:
-        """Pass on what a trial has reported since; stop it where that is hopeless, and say how it has ended."""
+        """Pass a trial's new reports to Optuna; stop it where they are hopeless, and record its end."""
         optuna, state = _optuna(), job.seen.state
         told = self._study.trials[trial.number]
         for step, reported in self._reported(job):
@@ -146,7 +145,7 @@ class Search(Trials):
         if not state.final:
             if not pruned and trial.should_prune():
                 trial.set_user_attr("pruned", True)
-                with contextlib.suppress(Conflict):  # it has just ended by itself
+                with contextlib.suppress(Conflict):  # it has just ended
                     job.cancel()
             return
         value = self.value(job)
@@ -164,7 +163,7 @@ class Search(Trials):
             if isinstance(value, (int, float)):
                 yield int(point.get("step", count)), float(value)
 
-    # -- how it looks ---------------------------------------------------------------------------------------
+    # -- display ---------------------------------------------------------------------------------------
 
     def _planned(self) -> int:
         return int(self._plan["trials"])
@@ -205,7 +204,7 @@ def _open(name: str) -> Any:
 
 
 def _storage(name: str) -> Any:
-    """A journal: lines that are only ever added, so that a kill leaves all that was written before."""
+    """A journal: an append-only file, so that a kill leaves everything written before."""
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
@@ -233,7 +232,7 @@ def _distribution(each: Range | list[Any]) -> Any:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what Optuna warns of: that an option may change some day."""
+    """Suppress Optuna's warnings about experimental options."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

@@ -1,4 +1,4 @@
-"""From what is to be run to what is sent: the environment, the files put in place, and a line that says what goes."""
+"""Submits a program: its environment, the upload of its files, and a line that says what is sent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ALONG = (
     "LC_ALL",
     "TZ",
 )
-"""The variables that make the job's Python environment this process's."""
+"""The variables that give the job this process's Python environment."""
 
 
 def put_files(
@@ -39,15 +39,15 @@ def put_files(
     folder: Path,
     tell: Callable[[str], None],
 ) -> JobSubmit:
-    """Tell what goes and put it where the scheduler finds it, after it could have refused; the submission with its
+    """After the scheduler has checked the job, print what is sent and upload it; returns the submission with its
     files."""
     from scheduler.client.uploading import upload
     from scheduler.files.bundle import Listing, pack, survey
 
-    ignored = (f"*{SUFFIX}",) if program.kind is JobKind.CELL else ()  # the notebook that it is in, and others
+    ignored = (f"*{SUFFIX}",) if program.kind is JobKind.CELL else ()  # notebooks, including its own
     listing = Listing(folder, ()) if given.get("no_files") else survey(folder, program.patterns, ignored=ignored)
     files = {entry.path: entry.size for entry in listing.entries}
-    if program.kind is JobKind.CELL:  # its own files hold the variables, which are told by name
+    if program.kind is JobKind.CELL:  # its own files are the variables, which are listed by name
         files = {path: size for path, size in files.items() if path not in program.files}
     else:
         files |= {path: len(content) for path, content in program.files.items()}
@@ -64,7 +64,7 @@ def put_files(
 
 
 def environment() -> dict[str, str]:
-    """This process's Python environment: `python` in a command of the job is the one that runs here."""
+    """This process's Python environment: `python` in a command of the job is this interpreter."""
     own = {name: os.environ[name] for name in ALONG if name in os.environ}
     folder = os.path.dirname(sys.executable)
     path = dict.fromkeys([folder, *own.get("PATH", os.defpath).split(os.pathsep)])

@@ -1,13 +1,12 @@
-"""How the variables of a cell are serialized: one stream of pickles, a variable after the other.
+"""Serializes the variables of a cell: one stream of pickles, one for each variable.
 
 What must hold:
-- What is one object here is one object there: all the variables of a stream share the pickler's memory, so that
-  an optimizer goes on pointing at the parameters of its model.
-- A function written in the notebook sees the job's variables as it saw the notebook's: where it says `lr`, it finds
-  what the cell in the job last assigned to `lr`.
-- A class written in the notebook that comes back with a result is the notebook's own class, untouched, as long as
-  that still has it.
-- A variable that cannot be serialized is named, alone, with the reason.
+- Identity is kept: all variables of a stream share the pickler's memo, so that an optimizer still refers to the
+  parameters of its model.
+- A function defined in the notebook uses the job's global variables as it used the notebook's: for `lr` it finds what
+  the cell in the job last assigned to `lr`.
+- A class defined in the notebook that is returned with a result is the notebook's own class, if that still exists.
+- An error names exactly the variable that cannot be serialized, with the reason.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ import cloudpickle
 from jupyter_ext import reductions
 
 FOLDER = ".runai-cell"
-"""Where a cell and its variables lie in the working directory of its job, and what comes back in its output folder."""
+"""The folder of a cell and its variables in the working directory of its job, and of results in its output folder."""
 
 CELL = f"{FOLDER}/cell.json"
 VARIABLES = f"{FOLDER}/variables.pickle"
@@ -33,7 +32,7 @@ BUFFERS = f"{FOLDER}/buffers"
 RESULT = f"{FOLDER}/result.json"
 
 BESIDE = 2**20
-"""An array of so many bytes lies beside the stream."""
+"""Arrays of at least this many bytes are stored outside the stream."""
 
 _sent: weakref.WeakSet[type] = weakref.WeakSet()
 _namespace: dict[str, Any] = {}
@@ -48,7 +47,7 @@ class TooLarge(Exception):
 
 
 class Unreadable(Exception):
-    """A variable can't be read here; the cause says why."""
+    """A variable cannot be read here; see the cause."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"`{name}` can't be read here")
@@ -59,8 +58,8 @@ class Unreadable(Exception):
 class Packed:
     """A stream, what each variable added to it in bytes (in order), and why the others cannot be serialized.
 
-    `buffers` is what lies outside of the stream, in order: memory of the variables themselves, which is not copied.
-    `functions` are those of the namespace that are in it.
+    `buffers` is the data outside the stream, in order: the memory of the variables, which is not copied. `functions`
+    are the functions of the namespace in the stream.
     """
 
     data: bytes
@@ -78,11 +77,11 @@ def pack(
     withheld: Set[str] = frozenset(),
     beside: bool = False,
 ) -> Packed:
-    """Pickle `variables`; functions that belong to `namespace` will belong to the one that `unpack` is given.
+    """Pickle `variables`; functions of `namespace` will belong to the namespace that is passed to `unpack`.
 
-    What is `withheld`, or cannot be serialized itself, they are meant to find there: it is not serialized with them.
-    With `beside`, large arrays stay outside of the stream.
-    Raises `TooLarge` beyond `limit` bytes. A variable that cannot be serialized leaves nothing of itself in the stream.
+    Names that are `withheld`, or cannot be serialized, are not included: the functions find them there. With `beside`,
+    large arrays are stored outside the stream. Raises `TooLarge` beyond `limit` bytes. A variable that cannot be
+    serialized leaves nothing in the stream.
     """
     refused: dict[str, Exception] = {}
     left = set(withheld)
@@ -100,7 +99,7 @@ def pack(
             except _Full:
                 raise TooLarge(name) from None
             except Exception as error:
-                # The pickler now remembers objects that only this variable's half-written pickle has.
+                # The pickler's memo now has objects of this variable's incomplete pickle.
                 refused[name] = error
                 left.add(name)
                 failed = True
@@ -116,10 +115,9 @@ def unpack(
     namespace: dict[str, Any] | None = None,
     buffers: Iterable[Any] = (),
 ) -> dict[str, Any]:
-    """Read a stream's variables in order; functions that belonged to the sender's namespace belong to `namespace` now.
+    """Read a stream's variables in order; functions of the sender's namespace belong to `namespace` now.
 
-    The variables use the memory of `buffers`, which must be theirs alone.
-    Raises `Unreadable`.
+    The variables use the memory of `buffers`, which must not be shared. Raises `Unreadable`.
     """
     global _namespace
     _namespace = {} if namespace is None else namespace
@@ -138,7 +136,7 @@ class _Full(Exception):
 
 
 class _Bounded(io.BytesIO):
-    """A stream and the buffers beside it, together within a limit."""
+    """A stream and its buffers, together within a limit."""
 
     def __init__(self, limit: int) -> None:
         super().__init__()
@@ -152,7 +150,7 @@ class _Bounded(io.BytesIO):
         return written
 
     def put_beside(self, buffer: pickle.PickleBuffer) -> bool:
-        """Whether the pickler is to write this buffer into the stream after all."""
+        """Store a buffer outside the stream; true if the pickler must write it into the stream instead."""
         try:
             memory = buffer.raw()
         except BufferError:  # not in one piece
@@ -208,7 +206,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 def _fill_class(made: type, state: tuple[Callable[[type, Any], None], Any]) -> None:
-    """Give a class that has just been made its content; one that set out from here has it already."""
+    """Fill a class that was just created; a class that originates here is already complete."""
     if made not in _sent:
         fill, content = state
         fill(made, content)

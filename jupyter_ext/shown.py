@@ -1,4 +1,4 @@
-"""A job under its cell: a card that changes in place, and its output below as it comes, as if it ran here."""
+"""Shows a job under its cell: a live card, and its output below as it comes, as if it ran here."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ def get_shell() -> Any:
 
 
 class ShownOnce:
-    """What a cell has shown all along is not shown again as that cell's last value."""
+    """A job that a cell has shown live is not shown again as that cell's last value."""
 
     _shown_in: int | None = None
 
     def shows_itself(self) -> None:
-        """The cell that runs shows it from now on."""
+        """The running cell shows it from now on."""
         self._shown_in = getattr(get_shell(), "execution_count", None)
 
     def _ipython_display_(self) -> None:
         shell = get_shell()
         if self._shown_in is None or shell is None or self._shown_in != shell.execution_count:
-            raise NotImplementedError  # IPython goes on to its other ways to show it
+            raise NotImplementedError  # IPython continues with its other display methods
         self._shown_in = None
 
 
 class Shown:
-    """Tell it what happens, and close it; `detach` first where the job's output is to end here before the job does."""
+    """Pass events to it, and close it; call `detach` first to end the output before the job ends."""
 
     def __init__(self, job: JobView) -> None:
         self.job = job
@@ -63,7 +63,7 @@ class Shown:
             case Disconnected():
                 print(happening.sentence, file=sys.stderr)
             case _:
-                # The job is told of now and then in any case: time for what the limit of the rate holds back.
+                # The job is polled in any case: use that to show output that the rate limit holds back.
                 self._write(self._rate.take(b"", time.monotonic()))
                 if self.job.state.final:
                     return
@@ -75,13 +75,13 @@ class Shown:
                     self._update()
 
     def _look(self) -> bool:
-        """Whether the job has reported anything since, for a front end that does not ask by itself."""
+        """Whether there are new reports, for a front end that does not poll."""
         with contextlib.suppress(RunaiError):
             return self._reported is not None and self._reported.look(connect())
         return False
 
     def detach(self, bundle: Output) -> None:
-        """Nothing of the job is shown below its card any more, by nobody; `bundle` is the card from now on."""
+        """Show no more output below the card, in any front end; `bundle` is the card from now on."""
         self._follows = False
         self._handle.update(bundle, raw=True)
 
@@ -103,7 +103,7 @@ class Shown:
             case "display_data" | "execute_result" | "update_display_data" as kind:
                 transient = dict(output.get("transient") or {})
                 if "display_id" in transient:
-                    # Another job, or the notebook itself, may use the same.
+                    # Another job, or the notebook itself, may use the same id.
                     transient["display_id"] = f"{self.job.id}-{transient['display_id']}"
                 publisher.publish(
                     data=output["data"],

@@ -1,5 +1,4 @@
-"""Many jobs as one, each with values of its own: a table and a picture as they come, and the best one's result in
-hand."""
+"""Many jobs as one, each with its own values: a live table and picture, and access to the best one's result."""
 
 from __future__ import annotations
 
@@ -28,12 +27,12 @@ if TYPE_CHECKING:
     import pandas
 
 LOOK = 1.0
-"""Seconds between two looks at jobs that run."""
+"""Seconds between two polls of running jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What is to be as small as possible, or as large (`sign` is -1)."""
+    """The metric to minimize, or to maximize (`sign` is -1)."""
 
     metric: str
     sign: int = 1
@@ -44,7 +43,7 @@ def goal(minimize: str | None, maximize: str | None) -> Goal | None:
 
 
 class Trials(ShownOnce, Jobs):
-    """Jobs with values of their own, of which that is best which reports the least, or the most, of a metric."""
+    """Jobs with their own values; the best one has the lowest, or highest, value of a metric."""
 
     def __init__(self, jobs: Iterable[Job | JobView | str], name: str, goal: Goal | None) -> None:
         super().__init__(jobs)
@@ -52,17 +51,17 @@ class Trials(ShownOnce, Jobs):
         self.goal = goal
         self._points: dict[str, list[reports.Point]] = {}
         self._offsets: dict[str, int] = {}
-        self._looking = threading.Lock()  # a live table looks, too
+        self._looking = threading.Lock()  # a live table polls, too
 
-    # -- how it stands --------------------------------------------------------------------------------------
+    # -- state --------------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
-        """What its jobs are called, without their numbers."""
+        """The name of its jobs, without their numbers."""
         return self._jobs[0].name.rpartition("-")[0] if self._jobs else self.id
 
     def value(self, job: Job) -> float | None:
-        """What a job has reported last of the metric that is to be small or large."""
+        """The last reported value of the metric."""
         for point in reversed(reports.continuous(self._points.get(job.id, ()))):
             found = point.get(self.goal.metric) if self.goal else None
             if isinstance(found, (int, float)):
@@ -71,7 +70,7 @@ class Trials(ShownOnce, Jobs):
 
     @property
     def best(self) -> Job:
-        """The best one until now, of those that have succeeded if there are any. Raises where none has reported."""
+        """The best job so far, among those that have succeeded if there are any. Raises where none has reported."""
         self._look()
         best = self._best()
         if best is None:
@@ -84,7 +83,7 @@ class Trials(ShownOnce, Jobs):
 
     @property
     def results(self) -> pandas.DataFrame:
-        """A row for each job: its values, its state and what it has reported last."""
+        """A row for each job: its values, its state and its last reports."""
         try:
             import pandas
         except ImportError:
@@ -106,7 +105,7 @@ class Trials(ShownOnce, Jobs):
         return {**job.seen.parameters, "state": job.seen.state.value, **metrics}
 
     def _look(self) -> None:
-        """Ask what has become of the jobs, and what those that have run have reported since."""
+        """Poll the jobs and their new reports."""
         with self._looking:
             self._ask(connect())
 
@@ -124,12 +123,12 @@ class Trials(ShownOnce, Jobs):
     # -- waiting for it -------------------------------------------------------------------------------------
 
     def _step(self) -> bool:
-        """Look once more; whether all is over."""
+        """Poll once; whether all jobs have ended."""
         self._look()
         return all(job.seen.state.final for job in self._jobs)
 
     def wait(self) -> Self:
-        """Show the table as it fills until all have ended, whatever their end. Raises `Detached` when interrupted."""
+        """Show the live table until all jobs have ended. Raises `Detached` when interrupted."""
         self.shows_itself()
         handle: Any = None
         try:
@@ -153,7 +152,7 @@ class Trials(ShownOnce, Jobs):
             f"after a restart Sweep({self.id!r}).wait()."
         )
 
-    # -- how it looks ---------------------------------------------------------------------------------------
+    # -- display ---------------------------------------------------------------------------------------
 
     def _bundle(self) -> dict[str, Any]:
         return {"text/html": self._html(), "text/plain": self._text()}
@@ -242,7 +241,7 @@ class Sweep(Trials):
 
 
 def _failure(job: JobView) -> dict[str, str]:
-    """Beside the state of one that has failed, why."""
+    """The reason of a failure, to show with the state."""
     return {"state": f"failed: {job.reason.rstrip('.')}"} if job.state is JobState.FAILED else {}
 
 

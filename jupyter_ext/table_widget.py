@@ -1,7 +1,7 @@
-"""Many jobs as one live table from ipywidgets, for front ends without JupyterLab's renderer.
+"""A live table of jobs with ipywidgets, for front ends without JupyterLab's renderer.
 
-What must hold: the kernel never waits for the scheduler, and nobody is asked any more when all jobs have ended or the
-table is closed.
+What must hold: the kernel never waits for the scheduler, and polling ends when all jobs have ended or the table is
+closed.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable
 import ipywidgets as widgets
 
 LOOK = 2.0
-"""Seconds between two looks at the jobs."""
+"""Seconds between two polls of the jobs."""
 
 
 class JobsWidget(widgets.HTML):
-    """A table that `draw` gives as HTML, drawn again until `ended` says that it changes no more."""
+    """A table that `draw` returns as HTML, redrawn until `ended` is true."""
 
     def __init__(self, draw: Callable[[], str], ended: Callable[[], bool]) -> None:
         super().__init__(draw())

@@ -1,5 +1,4 @@
-"""The notebook server's side of the way to the scheduler: where it is, the user's key to it, and one pool of
-connections."""
+"""The notebook server's connection to the scheduler: its address, the user's token, and a connection pool."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ _LIMITS = httpx.Limits(max_connections=200, max_keepalive_connections=20)
 
 
 class Upstream:
-    """Sends requests on with the user's token. `embedded` is false where no scheduler may be started here."""
+    """Forwards requests with the user's token. `embedded` is false where no scheduler may be started here."""
 
     def __init__(self, *, embedded: bool = True) -> None:
         self.embedded = embedded
@@ -51,7 +50,7 @@ class Upstream:
     ) -> AsyncIterator[httpx.Response]:
         """A request to `path` below `/api/v1/`; the answer's body is still to be read.
 
-        Raises `Unavailable` where nobody answers; what breaks later is httpx's to tell.
+        Raises `Unavailable` where nothing answers; later errors are httpx's.
         """
         reply = await self._begin(method, path, headers, content, _STREAM if streams else _TIMEOUT)
         try:
@@ -84,14 +83,15 @@ class Upstream:
                 return await self._http.send(request, stream=True)
             except httpx.TransportError as error:
                 # An embedded scheduler that was started again may have another address, and a kept connection may be
-                # that of one that died. What may have been done already is not asked for twice.
+                # that of one that died. A request that may have been carried out is not repeated.
                 self._address = None
                 if not again or (method != "GET" and not isinstance(error, httpx.ConnectError)):
                     raise Unavailable(DOWN) from None
         raise AssertionError("unreachable")
 
     async def address(self) -> Address:
-        """Where the scheduler is; one of the user's own is started for it. Raises `Unavailable` where there is none."""
+        """The scheduler's address; the user's own scheduler is started if necessary. Raises `Unavailable` where there
+        is none."""
         if self.mode is Mode.NONE:
             raise Unavailable(
                 NO_POOL if mode() is Mode.NONE else "This server does not start a scheduler; set RUNAI_URL."
@@ -109,7 +109,7 @@ class Upstream:
         return self._direct
 
     async def status(self) -> dict[str, Any]:
-        """Whether the scheduler answers, and what is known of it and of this server's lease."""
+        """The status of the scheduler and of this server's lease."""
         message: str | None = None
         try:
             if self._declared is None:
@@ -138,7 +138,7 @@ class Upstream:
 
 
 async def _json(reply: httpx.Response) -> dict[str, Any]:
-    """The body, or the refusal that it is."""
+    """The body of an answer. Raises the error that it contains."""
     await reply.aread()
     try:
         body = reply.json()
@@ -151,6 +151,6 @@ async def _json(reply: httpx.Response) -> dict[str, Any]:
 
 
 def _lease() -> dict[str, list[str]] | None:
-    """The GPUs that this server holds; `None` where nobody leased it any (it may see all of the machine's then)."""
+    """The GPUs of this server's lease; `None` without a lease (it may see all GPUs of the machine then)."""
     given = os.environ.get("RUNAI_GPUS")
     return None if given is None else {"gpus": [gpu for gpu in given.split(",") if gpu]}

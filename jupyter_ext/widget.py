@@ -1,11 +1,10 @@
-"""A job's card from ipywidgets, for front ends without JupyterLab's renderer: it changes by itself, and its buttons
-act.
+"""A job's card with ipywidgets, for front ends without JupyterLab's renderer: it is live, and its buttons work.
 
 What must hold:
-- The kernel never waits for the scheduler: one thread follows the job, and each press of a button has a short one of
-  its own.
+- The kernel never waits for the scheduler: one thread follows the job, and each press of a button has its own short
+  thread.
 - Following ends when the job has ended or the card is closed.
-- What a job says is a user's text: escaped, always.
+- A job's output is a user's text and is always escaped.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ from scheduler.model import JobState
 from scheduler.schema import JobView
 
 PAUSE = 0.25
-"""Seconds between two changes of the card, at least."""
+"""The least seconds between two changes of the card."""
 
 REPORTS = 2.0
-"""Seconds between two looks at what the job has reported, at least."""
+"""The least seconds between two polls of the job's reports."""
 
 TAIL, LINES = 20_000, 8
-"""Characters of output that are kept, and the lines of them that are shown."""
+"""How many characters of output are kept, and how many lines are shown."""
 
 _STYLED = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Shown(Protocol):
-    """The job behind a card: `seen` is the newest of what is known of it. Its verbs are the buttons'."""
+    """The job behind a card: `seen` is its latest known state. The buttons call its verbs."""
 
     seen: JobView
 
@@ -83,7 +82,7 @@ class JobWidget(widgets.VBox):
         self._follow()
 
     def close(self) -> None:
-        """Detached from the job, which runs on, and take the card away."""
+        """Detach from the job, which keeps running, and remove the card."""
         if self._follower is not None:
             self._follower.detach()
         super().close()
@@ -122,7 +121,7 @@ class JobWidget(widgets.VBox):
                 self._job.seen = happening
 
     def _ask(self) -> None:
-        """Take in what the job has reported since: now and then, and at its end."""
+        """Read the job's new reports: at intervals, and at its end."""
         if time.monotonic() < self._asked + REPORTS and not self._job.seen.state.final:
             return
         self._reported.look(connect())
@@ -187,14 +186,14 @@ def _show(widget: Any, shown: bool) -> None:
 
 
 def _text(output: Output) -> str:
-    """What of an output a few lines of text can show."""
+    """An output as a few lines of text."""
     if output["output_type"] == "stream":
         return str(output["text"])
     return f"{output.get('data', {}).get('text/plain', '')}\n"
 
 
 def _log(tail: str) -> str:
-    """The last lines; of one that was written over, as progress bars are, what it says last."""
+    """The last lines; of an overwritten line, such as a progress bar, its last text."""
     lines = [line.rstrip("\r").rpartition("\r")[2] for line in _STYLED.sub("", tail).strip("\n").split("\n") if line]
     if not lines:
         return ""

@@ -17,6 +17,7 @@ export default defineConfig({
     environment: 'jsdom',
     include: ['src/**/__tests__/*.spec.{ts,tsx}'],
     restoreMocks: true,
+    testTimeout: 60_000, // a machine that has much else to do is slow, not wrong
     setupFiles: ['src/__tests__/setup.ts'],
     server: { deps: { inline: [/@jupyterlab/, /@jupyter\/react-components/] } }
   }

@@ -1,8 +1,10 @@
 """Decides what runs where and when, and sees that it does.
 
-The rooms, from the inside out: `model` (the nouns), `policy` (a snapshot in, a plan out), `store` (durable
-state), `engines` (where workloads run), `telemetry` (what GPUs there are), `controller` (the loop that joins
-them), `api` (what it offers over HTTP), `client` and `cli` (what uses that).
+The rooms, from the inside out: `model` (types), `schema` (types on the wire and in files), `policy` (a snapshot in, a
+plan out), `pool` (the pool file and rules), `submission` (options and job files), `files`, `store` (durable state),
+`engines` (where workloads run), `telemetry` (GPUs), `controller` (the loop), `api` (HTTP), `operator` (custom
+resources), `service` (the process), `discovery`, `client` and `cli`, and beside them `worker`, `simulation` and
+`scenario`. Which room imports which is in `docs/explanation/architecture.md`.
 """
 
 __version__ = "0.1.0"

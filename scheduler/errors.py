@@ -1,7 +1,7 @@
-"""What can be refused, each with one sentence that says what to do.
+"""The errors, each with one sentence that says what to do.
 
-Every interface says the same: the API as `application/problem+json`, the command line on standard error, the magic as
-a usage error, the panel as a notification.
+Every interface reports them alike: the API as `application/problem+json`, the command line on standard error, the magic
+as a usage error, the panel as a notification.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _UNPRINTABLE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\
 
 
 def printable(sentence: str) -> str:
-    """A sentence that may quote a stranger's text, with what would steer the reader's terminal or page written out."""
+    """A sentence that may quote untrusted text, with control characters escaped."""
     return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], sentence)
 
 
@@ -32,72 +32,72 @@ class RunaiError(Exception):
         self.field = field
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows in the place of a traceback."""
+        """What IPython shows instead of a traceback."""
         return [self.sentence]
 
 
 class Invalid(RunaiError):
-    """The input is not of the right form, or names what cannot be."""
+    """The input is malformed or asks for something impossible."""
 
     status = 422
     slug = "invalid"
 
 
 class Misused(Invalid):
-    """What is asked for makes no sense as it is asked: the command line ends with status 2, where a refusal is 1."""
+    """The command line was misused: it ends with status 2, whereas other errors give 1."""
 
 
 class Forbidden(RunaiError):
-    """The caller is known and may not do this."""
+    """The caller is not allowed to do this."""
 
     status = 403
     slug = "forbidden"
 
 
 class Unauthenticated(RunaiError):
-    """The caller is not known."""
+    """The caller is not authenticated."""
 
     status = 401
     slug = "unauthenticated"
 
 
 class NotFound(RunaiError):
-    """There is no such thing, or it is another user's."""
+    """It does not exist, or it belongs to another user."""
 
     status = 404
     slug = "not-found"
 
 
 class Conflict(RunaiError):
-    """The thing is not in a state in which this can be done."""
+    """Its current state does not allow this."""
 
     status = 409
     slug = "conflict"
 
 
 class Changed(RunaiError):
-    """The thing is no longer as the caller has seen it."""
+    """It has changed since the caller read it."""
 
     status = 412
     slug = "changed"
 
 
 class TooLarge(RunaiError):
-    """A body or a file is over its bound."""
+    """A body or a file is too large."""
 
     status = 413
     slug = "too-large"
 
 
 class TooMany(RunaiError):
-    """The caller has as many of these as one may have."""
+    """The caller has reached a limit."""
 
     status = 429
     slug = "too-many"
 
 
 class Unavailable(RunaiError):
-    """Not now: the scheduler is down, starting or has no space left; trying again later may help."""
+    """The scheduler is down, starting or has no space left; try again later."""
 
     status = 503
     slug = "unavailable"

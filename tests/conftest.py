@@ -1,7 +1,6 @@
-"""For all tests: what a machine lacks is skipped with a sentence, and the summary counts those.
+"""For all tests: a test is skipped with a sentence where the machine lacks a requirement, and the summary counts those.
 
-A skip whose reason begins with "needs " counts as that; `@pytest.mark.needs("chromium")` skips where there is no such
-command.
+A skip counts if its reason begins with "needs "; `@pytest.mark.needs("chromium")` skips where that command is missing.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")  # how long an example takes says more of the machine than of the code
+settings.load_profile("untimed")  # an example's time depends more on the machine than on the code
 
 COMMANDS = {
     "chromium": ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),

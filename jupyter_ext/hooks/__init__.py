@@ -1,6 +1,5 @@
-"""One line each for training loops that go on where they were: PyTorch, Keras, Hugging Face's `Trainer`, scikit-learn.
+"""One-line hooks for training loops that resume: PyTorch, Keras, Hugging Face's `Trainer`, scikit-learn.
 
-Each module imports its framework, and nothing else does. What they have in common: what an earlier attempt saved is
-restored at the start; when the scheduler wants the GPUs back the state is saved and the worker ends. Outside a job they
-only train.
+Only the module of a framework imports it. All of them restore the state of an earlier attempt at the start; when the
+scheduler reclaims the GPUs, the state is saved and the worker ends. Outside a job they only train.
 """

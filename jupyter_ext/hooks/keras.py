@@ -1,4 +1,4 @@
-"""`model.fit(…, callbacks=[resume()])` goes on with the epoch before which an earlier attempt was stopped."""
+"""`model.fit(…, callbacks=[resume()])` resumes at the epoch at which an earlier attempt was stopped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def resume() -> keras.callbacks.Callback:
 class _Resume(keras.callbacks.BackupAndRestore):
     def __init__(self, folder: Path) -> None:
         super().__init__(str(folder), delete_checkpoint=False)
-        job.should_stop()  # begins to listen
+        job.should_stop()  # starts to listen for SIGTERM
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         super().on_train_batch_end(batch, logs)

@@ -1,4 +1,4 @@
-"""`model = partial_fit(SGDClassifier(), batches, classes=range(10))` goes on with the batch at which it was stopped."""
+"""`model = partial_fit(SGDClassifier(), batches, classes=range(10))` resumes at the batch at which it was stopped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from jupyter_ext import job
 
 EVERY = 60.0
-"""Seconds between two checkpoints, beside the one before a stop."""
+"""Seconds between two checkpoints, in addition to the one before a stop."""
 
 Model = TypeVar("Model")
 
@@ -25,13 +25,13 @@ def partial_fit(
 ) -> Model:
     """`model.partial_fit(x, y, **options)` for each of `batches`, the same and in the same order in every attempt.
 
-    Gives the model: the one that an earlier attempt saved, trained further, where there is one. With `test` its score
-    is reported after each batch. Raises `SystemExit` when the scheduler has asked to stop.
+    Returns the model; where an earlier attempt has saved one, it is trained further. With `test` its score is reported
+    after each batch. Raises `SystemExit` when the scheduler has asked to stop.
     """
     any_model: Any
     any_model, done = job.restore(default=(model, 0))
     saved = time.monotonic()
-    job.should_stop()  # begins to listen
+    job.should_stop()  # starts to listen for SIGTERM
     for number, (x, y) in enumerate(islice(batches, done, None), start=done):
         any_model.partial_fit(x, y, **options)
         if test is not None:

@@ -1,4 +1,4 @@
-"""`for epoch in resumable(100, model=model, optimizer=optimizer):` goes on where an earlier attempt was stopped."""
+"""`for epoch in resumable(100, model=model, optimizer=optimizer):` resumes where an earlier attempt was stopped."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import torch.distributed as dist
 from jupyter_ext import job
 
 EVERY = 300.0
-"""Seconds between two checkpoints, beside the one before a stop."""
+"""Seconds between two checkpoints, in addition to the one before a stop."""
 
 
 def resumable(steps: int, *, every: float = EVERY, **parts: Any) -> Iterator[int]:
-    """The steps (or epochs) that are left of `steps`; between two of them the state is saved when it is time.
+    """The remaining steps (or epochs) of `steps`; the state is saved between two of them when it is due.
 
-    `parts` are what has a `state_dict`: model, optimizer, learning rate schedule. With several workers rank 0 saves,
-    all restore, and all stop after the same step. Raises `SystemExit` when the scheduler has asked to stop.
+    `parts` are objects with a `state_dict`: model, optimizer, learning rate schedule. With several workers rank 0
+    saves, all restore, and all stop after the same step. Raises `SystemExit` when the scheduler has asked to stop.
     """
     done = _restore(parts)
     saved = time.monotonic()
-    job.should_stop()  # begins to listen
+    job.should_stop()  # starts to listen for SIGTERM
     for step in range(done, steps):
         yield step
         stop = _anybody(job.should_stop())
@@ -51,11 +51,11 @@ def _save(done: int, parts: dict[str, Any]) -> None:
         torch.save({"done": done, "parts": {name: part.state_dict() for name, part in parts.items()}}, data)
         job.checkpoint(data.getvalue())
     if dist.is_initialized():
-        dist.barrier()  # nobody ends the gang while rank 0 is writing
+        dist.barrier()  # no worker ends while rank 0 is writing
 
 
 def _anybody(stop: bool) -> bool:
-    """Whether any worker was asked to stop: they hear of it at different steps, and must not wait for one that has
+    """Whether any worker was asked to stop: they notice at different steps, and must not wait for one that has
     ended."""
     if not dist.is_initialized():
         return stop

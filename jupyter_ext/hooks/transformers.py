@@ -1,4 +1,4 @@
-"""`train(trainer)` in the place of `trainer.train()` goes on from the last checkpoint of an earlier attempt."""
+"""`train(trainer)` instead of `trainer.train()` resumes from the last checkpoint of an earlier attempt."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from jupyter_ext import job
 
 
 def train(trainer: Trainer) -> Any:
-    """What `trainer.train()` gives. In a job its checkpoints are kept in the job's folder, where the next attempt finds
-    them.
+    """Returns the result of `trainer.train()`. In a job its checkpoints are stored in the job's folder, where the next
+    attempt finds them.
 
-    When the scheduler asks to stop, it saves after the step at hand, and `SystemExit` ends the worker.
+    When the scheduler asks to stop, it saves after the current step, and `SystemExit` ends the worker.
     """
     folder = os.environ.get("RUNAI_CHECKPOINT_DIR")
     if folder is None or job.id is None:
         return trainer.train()
     trainer.args.output_dir = folder
     trainer.add_callback(_Reports)
-    job.should_stop()  # begins to listen
+    job.should_stop()  # starts to listen for SIGTERM
     result = trainer.train(resume_from_checkpoint=get_last_checkpoint(folder))
     if job.should_stop() and trainer.state.global_step < trainer.state.max_steps:
         raise SystemExit(0)

@@ -25,6 +25,9 @@ VIEWS = (
     schema.ProjectList,
     schema.SessionList,
     schema.MetricsPage,
+    schema.LatestReports,
+    schema.Explanation,
+    schema.JobSubmit,
     schema.DisplayLine,
     schema.OutputList,
     schema.Me,
@@ -38,6 +41,8 @@ VIEWS = (
     schema.AuditPage,
     schema.DryRunView,
     schema.UsageReport,
+    schema.UserList,
+    schema.BuildQuotaEntry,
 )
 """What the front end reads; whatever these refer to comes along."""
 

@@ -1,4 +1,5 @@
 import { actionsPlugin } from './lab/actions';
+import { activityPlugin } from './lab/activity';
 import { cardPlugin } from './lab/card';
 import { cellPlugin } from './lab/cell';
 import { commandsPlugin } from './lab/commands';
@@ -23,5 +24,6 @@ export default [
   statusPlugin,
   notificationsPlugin,
   cardPlugin,
-  welcomePlugin
+  welcomePlugin,
+  activityPlugin
 ];

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from scheduler.errors import Forbidden, NotFound
-from scheduler.model import Job, Pool, Project, ProjectName, Session, UserName
+from scheduler.model import GroupName, Job, Pool, Project, ProjectName, Schedule, Session, UserName
 from scheduler.store import EventRecord
 
 
 class Scope(StrEnum):
-    """Each of the first three includes the ones before it. Behind a hub they are called `custom:runai:<scope>`.
+    """Each of the first three includes the previous ones. Behind a hub they are called `custom:runai:<scope>`.
 
-    `worker` is what the token of a worker opens; nobody else has it, and such a token has no other.
+    `worker` is the scope of a worker's token; no other token has it, and such a token has no other scope.
     """
 
     READ = "read"
@@ -28,7 +28,7 @@ class Scope(StrEnum):
 
 
 SPAWNER = UserName("service/runai")
-"""Who holds the service's own token: this process, and the spawner of its hub."""
+"""The holder of the service's own token: this process, and the spawner of its hub."""
 
 _INCLUDES = {
     Scope.READ: frozenset({Scope.READ}),
@@ -40,14 +40,14 @@ _INCLUDES = {
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sends a request, as the authenticator knows them (never as a body or a header says)."""
+    """The sender of a request as verified by the authenticator, never as stated in a body or header."""
 
     name: UserName
     scopes: frozenset[Scope]
-    groups: frozenset[str] = frozenset()
+    groups: frozenset[GroupName] = frozenset()
 
     @classmethod
-    def of(cls, name: UserName, scopes: frozenset[Scope], groups: frozenset[str] = frozenset()) -> Caller:
+    def of(cls, name: UserName, scopes: frozenset[Scope], groups: frozenset[GroupName] = frozenset()) -> Caller:
         """A caller with `scopes` and all that these include."""
         return cls(name, frozenset().union(*(_INCLUDES[scope] for scope in scopes)), groups)
 
@@ -63,7 +63,7 @@ def leaves(pool: Pool) -> tuple[Project, ...]:
 
 
 class Members:
-    """Who belongs to which projects of a pool, as they name users and groups: asked for many callers, read once."""
+    """The members of a pool's projects, by users and groups: built once, looked up for many callers."""
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
@@ -71,7 +71,7 @@ class Members:
         self.without_guarantee = frozenset(project.name for project in pool.projects if project.all_guaranteed == 0)
         self._place = {project.name: place for place, project in enumerate(pool.projects)}
         self._users: dict[UserName, list[ProjectName]] = defaultdict(list)
-        self._groups: dict[str, list[ProjectName]] = defaultdict(list)
+        self._groups: dict[GroupName, list[ProjectName]] = defaultdict(list)
         for project in pool.projects:
             for user in project.members:
                 self._users[user].append(project.name)
@@ -90,7 +90,7 @@ class Access:
     """What one caller may see and do in one pool."""
 
     def __init__(self, caller: Caller, pool: Pool, members: Members | None = None) -> None:
-        """`members` are the pool's, where they have been read already."""
+        """`members` are the pool's, where they are already known."""
         members = members or Members(pool)
         belongs_to = members.projects_of(caller)
         self.caller = caller
@@ -98,10 +98,10 @@ class Access:
         self.projects = tuple(
             sorted((name for name in belongs_to if name in members.leaves), key=members.without_guarantee.__contains__)
         )
-        """Those that take the caller's jobs, those with a guarantee first, else in the pool's order; the first is the
-        default one."""
+        """The projects that take the caller's jobs: those with a guarantee first, otherwise in the pool's order. The
+        first is the default."""
         self.seen_projects = frozenset(belongs_to)
-        """Those whose members and jobs the caller may see (an administrator sees all)."""
+        """The projects whose members and jobs the caller may see (an administrator sees all)."""
 
     def sees_project(self, name: str | None) -> bool:
         """Whether the caller may see the jobs and the members of this project."""
@@ -114,10 +114,10 @@ class Access:
         return self.owns(session) or self.caller.admin
 
     def sees_event(self, event: EventRecord) -> bool:
-        """Whether the caller may be told of this; what happens to the pool and its projects all may know."""
+        """Whether the caller may see this event. Events of the pool and its projects are visible to everybody."""
         if event.kind.startswith("job."):
             return event.user == self.caller.name or self.sees_project(event.project)
-        if event.kind.startswith("session."):
+        if event.kind.startswith(("session.", "schedule.")):
             return event.user == self.caller.name or self.caller.admin
         return True
 
@@ -125,7 +125,7 @@ class Access:
         return thing.user == self.caller.name
 
     def stranger_to(self, thing: Job | Session) -> UserName | None:
-        """The caller, where somebody else is the owner; the hub's spawner acts for the owner of a server."""
+        """The caller, where that is not the owner; the hub's spawner acts for the owner of a server."""
         for_owner = isinstance(thing, Session) and self.caller.name == SPAWNER
         return None if for_owner or self.owns(thing) else self.caller.name
 
@@ -142,11 +142,17 @@ class Access:
         return job
 
     def owned_job(self, job: Job | None, job_id: str) -> Job:
-        """The job, if its logs and outputs are the caller's to read."""
+        """The job, if the caller may read its logs and outputs."""
         job = self.visible_job(job, job_id)
         if not self.owns(job):
             raise Forbidden(f"Job {job_id} belongs to {job.user}: only its owner may read its logs and outputs.")
         return job
+
+    def own_schedule(self, schedule: Schedule | None, name: str) -> Schedule:
+        """The schedule, if it is the caller's: nobody else sees it."""
+        if schedule is None or schedule.user != self.caller.name:
+            raise NotFound(f"You have no schedule {name}. `jupyter runai schedule list` lists your schedules.")
+        return schedule
 
     def own_session(self, session: Session | None, session_id: str) -> Session:
         if session is None or not self.sees_session(session):
@@ -154,7 +160,7 @@ class Access:
         return session
 
     def project_for(self, name: str | None) -> ProjectName:
-        """The project that a job goes to: the one named, where it takes the caller's jobs, or the caller's first."""
+        """The project of a job: the named one, if it takes the caller's jobs, or the caller's default."""
         if name is None:
             if not self.projects:
                 raise Forbidden(

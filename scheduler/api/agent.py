@@ -1,7 +1,7 @@
-"""`/agent`: what the agent of a worker asks for and brings back, with the token of its worker.
+"""`/agent`: the requests of a worker's agent, with the token of its worker.
 
-What must hold: such a token opens these paths alone, and no other token opens them. Whose job, attempt and rank a
-request is about is said by its token, never by a path or a body. All that is sent may be sent again.
+What must hold: such a token opens only these paths, and no other token opens them. The token determines the job,
+attempt and rank of a request, never a path or a body. Every request may be repeated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from scheduler.api.access import Caller, Scope
 from scheduler.api.auth import token_of
 from scheduler.api.base import ApiHandler, unauthenticated
 from scheduler.api.endpoint import BYTES, MAX_JSON, endpoint
-from scheduler.engines.agents.agents import Agents, LiveWorker, State, tool
+from scheduler.engines.agents.agents import Agents, tool
+from scheduler.engines.agents.live import LiveWorker, State
 from scheduler.engines.agents.uploads import Piece
 from scheduler.engines.base import WorkerState
 from scheduler.engines.files import Area, JobFile
@@ -33,9 +34,9 @@ from scheduler.schema.agent import (
 )
 
 PIECE = 4 * 1024 * 1024
-"""Bytes that an agent gets at once."""
+"""The most bytes that an agent gets in one answer."""
 
-LONGEST_WAIT = 30.0
+LONGEST_WAIT = 120.0
 
 _AREAS = {area.value: area for area in (Area.OUTPUT, Area.CHECKPOINT)}
 
@@ -47,22 +48,25 @@ class Query(BaseModel):
 class OrdersQuery(Query):
     after: int = Field(0, ge=0, description="the number of the newest order that the agent has")
     wait: float = Field(0, ge=0, description=f"seconds to wait for a newer one, {LONGEST_WAIT:g} at most")
+    ready: bool = Field(
+        False, description="the worker has everything that it needs, and is ready to start with the rest of its gang"
+    )
 
 
 class OffsetQuery(Query):
-    offset: int = Field(0, ge=0, description="the byte at which the piece begins")
+    offset: int = Field(0, ge=0, description="offset of the piece in bytes")
 
 
 class PieceQuery(OffsetQuery):
-    size: int = Field(0, ge=0, description="bytes of the whole file")
-    modified: float = Field(0, ge=0, description="when it was changed, in seconds since the epoch")
+    size: int = Field(0, ge=0, description="size of the whole file in bytes")
+    modified: float = Field(0, ge=0, description="time of the file's last change, in seconds since the epoch")
     version: Annotated[str, StringConstraints(max_length=100)] = Field(
-        "", description="tells this content of the file from others"
+        "", description="identifies this version of the file's content"
     )
 
 
 class AgentHandler(ApiHandler):
-    """Knows the worker by its token."""
+    """Identifies the worker by its token."""
 
     live: LiveWorker
 
@@ -81,7 +85,7 @@ class AgentHandler(ApiHandler):
 
     @property
     def piece(self) -> bytes:
-        """The body, as it was sent."""
+        """The raw body."""
         if self._too_large:
             raise TooLarge(f"A piece may have {MAX_JSON:,} bytes at most.")
         return bytes(self._kept)
@@ -97,14 +101,14 @@ class AgentHandler(ApiHandler):
 
 
 class AgentSpecHandler(AgentHandler):
-    @endpoint("What the worker is to run", Scope.WORKER, answer=AgentSpec)
+    @endpoint("What the worker must run", Scope.WORKER, answer=AgentSpec)
     async def get(self) -> None:
         known = AgentSpec.model_fields
         self.answer(AgentSpec(**{name: value for name, value in self.live.spec.items() if name in known}))
 
 
 class AgentStateHandler(AgentHandler):
-    @endpoint("How the worker stands", Scope.WORKER, body=AgentState, status=204, refuses=(Conflict,))
+    @endpoint("Report the state of the worker", Scope.WORKER, body=AgentState, status=204, refuses=(Conflict,))
     async def post(self) -> None:
         said = self.body(AgentState)
         await self.agents.hear(self.live, State(**{**said.model_dump(), "state": WorkerState(said.state)}))
@@ -113,16 +117,19 @@ class AgentStateHandler(AgentHandler):
 
 
 class AgentOrdersHandler(AgentHandler):
-    @endpoint("Whether the worker is to stop", Scope.WORKER, query=OrdersQuery, answer=AgentOrders)
+    @endpoint(
+        "Whether the worker may start, and whether it must stop", Scope.WORKER, query=OrdersQuery, answer=AgentOrders
+    )
     async def get(self) -> None:
         query = self.query(OrdersQuery)
-        number, stop = await self.agents.orders(self.live, query.after, min(query.wait, LONGEST_WAIT))
-        self.answer(AgentOrders(number=number, stop=stop))
+        wait = min(query.wait, LONGEST_WAIT)
+        number, stop, begin = await self.agents.orders(self.live, query.after, wait, ready=query.ready)
+        self.answer(AgentOrders(number=number, stop=stop, begin=begin))
 
 
 class AgentBlobHandler(AgentHandler):
     @endpoint(
-        "A piece of the bundle or of a part of a large file; nothing at its end",
+        "A piece of the bundle or of a part of a large file; empty at its end",
         Scope.WORKER,
         query=OffsetQuery,
         media=BYTES,
@@ -139,7 +146,7 @@ class AgentBlobHandler(AgentHandler):
 
 class AgentToolHandler(AgentHandler):
     @endpoint(
-        "A piece of a file that stands beside the command; nothing at its end",
+        "A piece of a file that is provided along with the command; empty at its end",
         Scope.WORKER,
         query=OffsetQuery,
         media=BYTES,
@@ -152,7 +159,7 @@ class AgentToolHandler(AgentHandler):
 
 class AgentStreamHandler(AgentHandler):
     @endpoint(
-        "Add a piece to the log, the reports or the displays; answers how much of it has arrived",
+        "Append a piece to the log, the reports or the displays; returns the size received so far",
         Scope.WORKER,
         query=OffsetQuery,
         takes=BYTES,
@@ -180,7 +187,7 @@ class AgentFilesHandler(AgentHandler):
 
 class AgentFileHandler(AgentHandler):
     @endpoint(
-        "A piece of a file of the output or checkpoint folder; nothing at its end",
+        "A piece of a file of the output or checkpoint folder; empty at its end",
         Scope.WORKER,
         query=OffsetQuery,
         media=BYTES,
@@ -191,7 +198,7 @@ class AgentFileHandler(AgentHandler):
         self.send(await self.agents.files.read(file, self.query(OffsetQuery).offset, PIECE))
 
     @endpoint(
-        "Upload a piece of such a file, which is there with the last one; answers how much of it has arrived",
+        "Upload a piece of such a file, which appears with its last piece; returns the size received so far",
         Scope.WORKER,
         query=PieceQuery,
         takes=BYTES,
@@ -205,7 +212,12 @@ class AgentFileHandler(AgentHandler):
             size = await self.agents.files.put(self.live.worker, self.area(area), path, piece)
         self.answer(AgentReceived(size=size))
 
-    @endpoint("Delete such a file, where it is there", Scope.WORKER, status=204, refuses=(NotFound, Invalid))
+    @endpoint(
+        "Delete a file of the output or checkpoint folder, if it exists",
+        Scope.WORKER,
+        status=204,
+        refuses=(NotFound, Invalid),
+    )
     async def delete(self, area: str, path: str) -> None:
         async with self.live.turn:
             await self.agents.files.remove(self.live.worker, self.area(area), path)
@@ -228,4 +240,4 @@ AGENT_ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/api/v1/agent/files/{area}", AgentFilesHandler),
     ("/api/v1/agent/files/{area}/{path}", AgentFileHandler),
 )
-"""The paths of agents, for workers' tokens alone."""
+"""The paths of agents, which only workers' tokens open."""

@@ -21,6 +21,7 @@ from scheduler.api.connections import Connections
 from scheduler.api.context import Context
 from scheduler.api.displays import DisplayHandler
 from scheduler.api.events import EventsHandler, StreamHandler
+from scheduler.api.gpus import GpuHistoryHandler, NodeGpusHandler
 from scheduler.api.jobs import (
     ArraysHandler,
     CancelHandler,
@@ -31,6 +32,7 @@ from scheduler.api.jobs import (
     JobsHandler,
     PauseHandler,
     ResumeHandler,
+    SubmissionHandler,
 )
 from scheduler.api.logs import LogHandler
 from scheduler.api.metrics import Metrics
@@ -49,9 +51,11 @@ from scheduler.api.pool import (
     ProjectsHandler,
     SnapshotHandler,
 )
-from scheduler.api.reports import ReportHandler
-from scheduler.api.sessions import SessionHandler, SessionsHandler
+from scheduler.api.reports import LatestReportsHandler, ReportHandler
+from scheduler.api.schedules import RunHandler, ScheduleHandler, SchedulesHandler
+from scheduler.api.sessions import ActivityHandler, SessionHandler, SessionsHandler, StopHandler
 from scheduler.api.usage import UsageHandler, UsageTableHandler
+from scheduler.api.users import GroupQuotaHandler, UserQuotaHandler, UsersHandler
 from scheduler.files.blobs import MAX_BYTES
 from scheduler.files.disk import Disk
 
@@ -72,6 +76,8 @@ ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/api/v1/usage", UsageHandler),
     ("/api/v1/usage.csv", UsageTableHandler),
     ("/api/v1/nodes/{node}/drain", DrainHandler),
+    ("/api/v1/nodes/{node}/gpus", NodeGpusHandler),
+    ("/api/v1/nodes/{node}/gpus/{gpu}/history", GpuHistoryHandler),
     ("/api/v1/projects", ProjectsHandler),
     ("/api/v1/projects/{name}", ProjectHandler),
     ("/api/v1/jobs", JobsHandler),
@@ -80,17 +86,27 @@ ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/api/v1/jobs/dry-run", DryRunHandler),
     ("/api/v1/jobs/{job_id}", JobHandler),
     ("/api/v1/jobs/{job_id}/explain", ExplainHandler),
+    ("/api/v1/jobs/{job_id}/submission", SubmissionHandler),
     ("/api/v1/jobs/{job_id}/cancel", CancelHandler),
     ("/api/v1/jobs/{job_id}/pause", PauseHandler),
     ("/api/v1/jobs/{job_id}/resume", ResumeHandler),
     ("/api/v1/jobs/{job_id}/logs", LogHandler),
     ("/api/v1/jobs/{job_id}/display", DisplayHandler),
     ("/api/v1/jobs/{job_id}/metrics", ReportHandler),
+    ("/api/v1/reports", LatestReportsHandler),
     ("/api/v1/jobs/{job_id}/outputs", OutputsHandler),
     ("/api/v1/jobs/{job_id}/outputs/{path}", OutputHandler),
     ("/api/v1/blobs/{digest}", BlobHandler),
     ("/api/v1/sessions", SessionsHandler),
+    ("/api/v1/sessions/activity", ActivityHandler),
     ("/api/v1/sessions/{session_id}", SessionHandler),
+    ("/api/v1/sessions/{session_id}/stop", StopHandler),
+    ("/api/v1/schedules", SchedulesHandler),
+    ("/api/v1/schedules/{schedule}", ScheduleHandler),
+    ("/api/v1/schedules/{schedule}/run", RunHandler),
+    ("/api/v1/users", UsersHandler),
+    ("/api/v1/users/{name}/build-quota", UserQuotaHandler),
+    ("/api/v1/groups/{name}/build-quota", GroupQuotaHandler),
     ("/api/v1/events", EventsHandler),
     ("/api/v1/events/{stream_id}", StreamHandler),
     *AGENT_ROUTES,
@@ -99,16 +115,18 @@ ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/readyz", ReadyHandler),
     ("/metrics", MetricsHandler),
 )
-"""Every path below the base path. A `{name}` or `{path}` may hold slashes; the others are one segment."""
+"""Every path below the base path. A `{name}` or `{path}` may contain slashes; the others are one segment."""
 
 PATTERNS = {
     "name": r"(?P<name>.+)",
     "path": r"(?P<path>.+)",
     "job_id": r"(?P<job_id>[A-Za-z0-9._@%-]{1,400})",
+    "schedule": r"(?P<schedule>[A-Za-z0-9._@%-]{1,400})",
     "stream_id": r"(?P<stream_id>[A-Za-z0-9_-]{1,64})",
     "session_id": r"(?P<session_id>[A-Za-z0-9_-]{1,64})",
     "digest": r"(?P<digest>[0-9a-f]{64})",
     "node": r"(?P<node>[^/]{1,253})",
+    "gpu": r"(?P<gpu>[A-Za-z0-9-]{1,9})",
     "area": r"(?P<area>[a-z0-9-]+)",
 }
 
@@ -134,8 +152,8 @@ def make_app(
     connections: int | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Application:
-    """The API under `base_url` (with a slash at both ends). `max_blob` bounds a bundle, in bytes; `metrics` is given
-    where plans are timed with it; `connections` is how many may be open (default: what the system's limits allow).
+    """The API under `base_url` (with a slash at both ends). `max_blob` bounds a bundle, in bytes; `metrics` is given if
+    it times the plans; `connections` is the most that may be open (default: what the system's limits allow).
 
     Must be made in the event loop that it will be served in.
     """

@@ -1,4 +1,4 @@
-"""Who changed what of the pool: `/audit`."""
+"""The changes of the pool and their authors: `/audit`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from scheduler.store import AuditFilter
 class AuditQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    user: str | None = Field(None, description="only what this user has changed")
+    user: str | None = Field(None, description="only changes made by this user")
     kind: str | None = Field(None, description="only changes of this kind of thing, such as `project`")
-    name: str | None = Field(None, description="only changes of what has this name")
+    name: str | None = Field(None, description="only changes of things with this name")
     limit: int = Field(100, ge=1, le=500)
     after: int | None = Field(None, description="`next` of the previous page")
 
 
 class AuditHandler(ApiHandler):
-    @endpoint("Who changed what of the pool, newest first", Scope.ADMIN, query=AuditQuery, answer=AuditPage)
+    @endpoint("Changes of the pool and who made them, newest first", Scope.ADMIN, query=AuditQuery, answer=AuditPage)
     async def get(self) -> None:
         query = self.query(AuditQuery)
         wanted = AuditFilter(query.user, query.kind, query.name, query.after)

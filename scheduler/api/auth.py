@@ -1,7 +1,7 @@
-"""Who is asking. An authenticator turns the credentials of a request into a `Caller`, or into nothing.
+"""Authentication: turns the credentials of a request into a `Caller`, or `None`.
 
-What must hold: an identity comes only from a credential that the authenticator itself verified; a credential is
-never taken from a URL, never logged and never told to anybody.
+What must hold: an identity comes only from a credential that the authenticator itself verified; a credential is never
+taken from a URL, logged or passed on.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tornado.httputil import HTTPServerRequest
 from tornado.web import RequestHandler
 
 from scheduler.api.access import Caller, Scope
+from scheduler.api.directory import Directory
 from scheduler.model import UserName
 
 _AUTHORIZATION = re.compile(r"(?:token|bearer)\s+(\S+)\s*", re.IGNORECASE)
@@ -29,23 +30,34 @@ def token_of(request: HTTPServerRequest) -> str | None:
 
 
 def same(a: str, b: str) -> bool:
-    """Compare two secrets in a time that does not tell where they differ."""
+    """Compare two secrets in constant time."""
     return hmac.compare_digest(a.encode(), b.encode())
 
 
 class Authenticator(ABC):
     """Verifies credentials."""
 
+    directory: Directory | None = None
+    """The users there are and their servers, where somebody can tell."""
+
     @abstractmethod
     async def identify(self, handler: RequestHandler) -> Caller | None:
-        """Who sends this request; `None` where the credentials are missing or not valid (any more). Raises `Forbidden`
-        where they are not meant for this service.
+        """The sender of this request; `None` where credentials are missing or not (or no longer) valid. Raises
+        `Forbidden` where they are not meant for this service.
 
-        Asked again during a long stream, it verifies again.
+        A further call during a long stream verifies again.
         """
 
+    async def user(self, name: UserName) -> Caller | None:
+        """A user without a request, with the permission to submit jobs and the groups that they are in now; `None`
+        where there is no such user. Raises `Unavailable` where nobody can tell."""
+        users = await self.directory.users() if self.directory is not None else ()
+        groups = next((user.groups for user in users if user.name == name), None)
+        return None if groups is None else Caller.of(name, frozenset({Scope.SUBMIT}), groups)
+
     def remember(self, handler: RequestHandler) -> Callable[[], Awaitable[Caller | None]]:
-        """How to identify the sender again when the request is long over; it keeps no more of it than that takes."""
+        """A function that identifies the sender again after the request has ended; it keeps only what it needs of the
+        request."""
         return partial(self.identify, handler)
 
     def pages(self, base_url: str) -> Sequence[tuple[Any, ...]]:
@@ -64,6 +76,9 @@ class TokenAuth(Authenticator):
 
     async def identify(self, handler: RequestHandler) -> Caller | None:
         return await self._whose(token_of(handler.request))
+
+    async def user(self, name: UserName) -> Caller | None:
+        return self._caller if name == self._caller.name else None
 
     def remember(self, handler: RequestHandler) -> Callable[[], Awaitable[Caller | None]]:
         return partial(self._whose, token_of(handler.request))

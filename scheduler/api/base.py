@@ -1,8 +1,9 @@
-"""What all handlers share: credentials before anything else, bounded bodies, one form of errors, closed headers.
+"""What all handlers share: credentials first, bounded bodies, one form of errors, strict headers.
 
 What must hold:
-- The caller is known and has the scope before a byte of a body is kept, for every method that is not marked as open.
-- Every refusal is `application/problem+json` with one sentence; what went wrong inside is logged, not told.
+- The caller is identified and has the scope before any byte of a body is stored, for every method that is not marked as
+  open.
+- Every error is `application/problem+json` with one sentence; internal errors are logged, not returned.
 - Nothing is cached, framed or sniffed.
 """
 
@@ -44,14 +45,14 @@ _TITLES = {400: "Bad request", 404: "Not found", 405: "Method not allowed", 500:
 
 
 class MethodNotAllowed(RunaiError):
-    """There is such a path, but not with this method."""
+    """The path exists, but not with this method."""
 
     status = 405
     slug = "method-not-allowed"
 
 
 def problem_of(error: RunaiError) -> Problem:
-    """A refusal as RFC 9457 writes it."""
+    """An error in the form of RFC 9457."""
     words = error.slug.replace("-", " ")
     return Problem(
         type=f"{PROBLEM_TYPE}{error.slug}",
@@ -89,7 +90,7 @@ class ApiHandler(RequestHandler):
         self.clear_header("Server")
 
     def compute_etag(self) -> None:
-        """Nothing is cached, so nothing is compared."""
+        """Nothing is cached, so there are no entity tags."""
 
     # -- before the method ---------------------------------------------------------------------------------
 
@@ -110,13 +111,13 @@ class ApiHandler(RequestHandler):
         self.current_user = caller
         if scope not in caller.scopes:
             advice = "ask an administrator for it"
-            if scope is Scope.ADMIN:  # which an administrator's own notebook server does not have either
+            if scope is Scope.ADMIN:  # which even an administrator's notebook server lacks
                 advice = "if you administer the hub, request a token at /hub/token and set RUNAI_TOKEN to it"
             raise Forbidden(f"This needs the scope {scope.value}, which your token does not have; {advice}.")
         return caller
 
     async def still_allowed(self) -> bool:
-        """Whether the caller of a long stream still may what they might at its start."""
+        """Whether the caller of a long stream still has the permissions of its start."""
         assert self.endpoint is not None
         assert self.endpoint.scope is not None
         try:
@@ -159,7 +160,7 @@ class ApiHandler(RequestHandler):
         return parse_query(model, given)
 
     async def find(self, job: str) -> Job | None:
-        """The job of this id, else the caller's newest of this name."""
+        """The job with this id, else the caller's newest job with this name."""
         return await find_job(self.api, self.caller, job)
 
     @property
@@ -167,11 +168,12 @@ class ApiHandler(RequestHandler):
         return self.api.access(self.caller)
 
     def close_connection(self) -> None:
-        """Break off: the reader sees that what it has is not all."""
+        """Abort the connection, so that the reader sees that the answer is incomplete."""
         self._stream.close()
 
     def send_at_once(self) -> None:
-        """Let each piece of a stream go when it is written; else it waits for the last one's acknowledgement, 40 ms."""
+        """Send each piece of a stream when it is written. Otherwise it waits for the acknowledgement of the previous
+        one, 40 ms."""
         self._stream.set_nodelay(True)
 
     @property
@@ -187,7 +189,7 @@ class ApiHandler(RequestHandler):
         self.finish(view.model_dump_json())
 
     def tell_event(self) -> None:
-        """Say up to which event the answer is: `GET /events?after=` that id goes on from it without a gap."""
+        """Name the latest event that the answer includes: `GET /events?after=` that id continues without a gap."""
         self.set_header("Runai-Event", str(self.api.book.last_event))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
@@ -217,7 +219,7 @@ class ApiHandler(RequestHandler):
 
 
 def unauthenticated(handler: RequestHandler) -> Unauthenticated:
-    """The refusal of who is not known."""
+    """The error for a caller who is not identified."""
     handler.set_header("WWW-Authenticate", 'Bearer realm="runai"')
     return Unauthenticated("Send a valid token as `Authorization: token …`; this one is missing, invalid or expired.")
 
@@ -236,7 +238,7 @@ def _refusal_of(error: BaseException | None, status: int) -> RunaiError:
 
 
 class NoSuchPath(ApiHandler):
-    """Whatever has no handler. It is the same for everybody, so it asks for no credentials."""
+    """The handler of unknown paths. Its answer is the same for everybody, so it needs no credentials."""
 
     async def prepare(self) -> None:
         self.limit_body(DISCARDED)

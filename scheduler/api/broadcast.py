@@ -1,12 +1,13 @@
-"""Tells every listener what happens: the one place where events leave the scheduler.
+"""Sends events to every listener: the one place where events leave the scheduler.
 
 What must hold:
-- An event is made once for all who may see it alike, and written to each of them in a batch with those beside it.
-- Who resumes after an event misses none of those behind it and is told none twice. Who keeps a view of the pool may
-  instead be told to read it anew, where that is shorter.
-- No listener holds up another, or anybody's request: all work is done in slices of a few milliseconds.
-- Who has gone costs nothing more; who does not read for a while is let go.
-- Nobody is told of what they may not see, also when that changes while the stream runs.
+- An event is serialised once for all listeners who may see the same, and written to each in a batch with the events
+  around it.
+- A listener that resumes after an event gets every later one exactly once. A listener that keeps a view of the pool may
+  instead be told to reload it, where that is shorter.
+- No listener delays another listener or a request: all work is done in slices of a few milliseconds.
+- A closed stream costs nothing; a listener that does not read for a while is disconnected.
+- No listener gets what it may not see, also when permissions change while the stream runs.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from scheduler.api.listener import Listener
 from scheduler.api.messages import Message, written
 from scheduler.api.readers import Readers
 from scheduler.api.recent import KEPT, Recent
+from scheduler.api.slices import Slices
 from scheduler.model import JobId
 from scheduler.schema import Event
 from scheduler.store import JOB_DELETED, EventFilter, EventRecord, JobFilter
@@ -39,48 +41,45 @@ if TYPE_CHECKING:
 log = logging.getLogger("runai.api")
 
 TOGETHER = 0.01
-"""What happens within so many seconds after a batch is written together."""
-
-SLICE = 0.002
-"""So many seconds are worked at once, before others come in between."""
+"""Events within this many seconds after a batch are written together."""
 
 QUIET, VIEW_QUIET = 5.0, 15.0
-"""After so many seconds of silence a listener (one that keeps a view) is sent a comment: a proxy may keep a line open
-whose other end is gone."""
+"""Seconds of silence after which a listener (one with a view) is sent a comment, to detect closed connections."""
 
 PATIENCE = 30.0
-"""A listener that has not read for so many seconds is let go."""
+"""A listener that has not read for this many seconds is disconnected."""
 
 AFTER_FAULT = 1.0
 
 CARE = 1.0
-"""How often, in seconds, that is looked at."""
+"""How often, in seconds, that is checked."""
 
 CHECK_EVERY, CHECKS, ASKING = 30.0, 25, 10
-"""After how many seconds it is asked again whether a listener still may listen; of all together so many a second, and
-so many at once."""
+"""Seconds until permissions are checked again; the most checks a second, and at the same time."""
 
 PERIOD, RATE, AT_ONCE = 0.5, 1500, 200
-"""Figures are told every so many seconds at most, and to so many listeners a second at most after the first ones."""
+"""Figures are sent at most once in this many seconds, and to at most this many listeners a second after the first
+ones."""
 
 REASONS = 200
-"""So many reasons a second are told to those who keep no view, each with the whole view of its job."""
+"""The most reasons a second for listeners without a view, each with the whole view of its job."""
 
 PAGE, SPAN = 100, 10_000
-"""So many events go together to who catches up; they are looked for in the store among so many."""
+"""The size of a page of events for a listener that catches up, and the number of events of the store that are searched
+for it."""
 
 READING = 2
-"""So many look into the store at once."""
+"""The most listeners that read the store at the same time."""
 
 MESSAGES = 2000
-"""So many of the latest messages are in memory, for those who were away for a moment."""
+"""The number of recent messages in memory, for listeners that reconnect soon."""
 
 ANEW = 300
-"""Who missed more events than this, and keeps a view, is told to read it anew."""
+"""A listener that keeps a view and missed more events than this is told to reload it."""
 
 
 class Broadcast:
-    """Watches the controller, and ends every stream when that ends. `access` tells what a caller may see now."""
+    """Watches the controller, and ends every stream when that ends. `access` returns what a caller may see now."""
 
     def __init__(self, controller: Controller, access: Callable[[Caller], Access], clock: Callable[[], float]) -> None:
         self._controller = controller
@@ -109,7 +108,7 @@ class Broadcast:
         task.add_done_callback(self._tasks.discard)
 
     async def _forever(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """One fault must not silence everybody."""
+        """One error must not stop all streams."""
         while True:
             try:
                 await work()
@@ -123,7 +122,7 @@ class Broadcast:
     # -- listeners ----------------------------------------------------------------------------------------
 
     def add(self, listener: Listener, caller: Caller, after: int | None) -> None:
-        """Tell this listener what happened after an event and what happens then; from now on where it is `None`."""
+        """Send this listener the events after one, then new ones; only new ones where it is `None`."""
         self._readers.enter(listener, caller)
         self._listeners[listener.id] = listener
         if after is None:
@@ -147,7 +146,7 @@ class Broadcast:
         listener.shown = tuple(jobs)
         self._outlook.set()
 
-    # -- what the controller tells ------------------------------------------------------------------------
+    # -- notifications of the controller ------------------------------------------------------------------------
 
     def happened(self, events: Sequence[EventRecord]) -> None:
         self._recent.add(events)
@@ -172,7 +171,7 @@ class Broadcast:
     # -- events -------------------------------------------------------------------------------------------
 
     async def _tell(self) -> None:
-        """Write what happens, as it happens."""
+        """Write events as they happen."""
         slices = Slices()
         while True:
             await self._something.wait()
@@ -204,21 +203,20 @@ class Broadcast:
         return found
 
     def _look_again(self) -> None:
-        """The pool has changed: everybody sees what they may see now before they are told anything more."""
+        """The pool has changed: update what each listener may see before anything else is sent."""
         self._pool = self._controller.book.pool
         for reader in self._readers:
             self._readers.look_again(reader)
 
-    # -- who was away -------------------------------------------------------------------------------------
+    # -- catching up -------------------------------------------------------------------------------------
 
     async def _remember(self) -> None:
-        """Have the latest events of before the start in memory: who comes back after it has missed only some of
-        them."""
+        """Load the latest events from before the start into memory, for listeners that reconnect after a restart."""
         since = max(0, self._recent.since - KEPT)
         self._recent.before(await self._controller.past_events(since, KEPT), since)
 
     def _begin(self, listener: Listener) -> None:
-        """Tell a listener what happens from now on."""
+        """Send a listener new events from now on."""
         listener.begin(self._recent.last)
         if listener.view:
             listener.seen = 0
@@ -235,9 +233,9 @@ class Broadcast:
         self._show_to(listener)
 
     async def _catch_up(self, listener: Listener, after: int, *, resumes: bool) -> None:
-        """Tell a listener, by pages and no faster than it reads, what happened after an event, until it is live.
+        """Send a listener the events after one, in pages and no faster than it reads, until it is live.
 
-        `resumes`: it has just come back.
+        `resumes`: it has just reconnected.
         """
         listener.live = False
         listener.begin(after)
@@ -278,7 +276,7 @@ class Broadcast:
         return page, page[-1].id if len(page) == PAGE else last
 
     async def _messages_of(self, records: Sequence[EventRecord]) -> list[Message]:
-        """Jobs that are over are read together."""
+        """Jobs that have ended are read together."""
         subjects = {JobId(record.subject) for record in records if record.kind.startswith("job.")}
         found = {id: job for id in subjects if (job := self._controller.book.find(id))}
         if missing := subjects - found.keys():
@@ -289,7 +287,7 @@ class Broadcast:
     # -- figures ------------------------------------------------------------------------------------------
 
     async def _show(self) -> None:
-        """Tell listeners how what they show stands now, in rounds: one after something has changed."""
+        """Send listeners the current figures of what they show, in rounds: one after each change."""
         slices, loop = Slices(), asyncio.get_running_loop()
         while True:
             await self._outlook.wait()
@@ -297,6 +295,7 @@ class Broadcast:
             began = loop.time()
             self._figures.renew()
             for number, listener in enumerate(list(self._listeners.values())):
+                await self._figures.prepare(listener, slices)
                 self._show_to(listener)
                 if (early := began + (number - AT_ONCE) / RATE - loop.time()) > TOGETHER:
                     await asyncio.sleep(early)
@@ -317,10 +316,10 @@ class Broadcast:
             listener.add(piece)
         listener.flush()
 
-    # -- care ---------------------------------------------------------------------------------------------
+    # -- maintenance ---------------------------------------------------------------------------------------------
 
     async def _look_after(self) -> None:
-        """Heartbeats; who does not read is let go, and who has read what it was slow to take catches up."""
+        """Send heartbeats; disconnect listeners that do not read, and let those catch up that read again."""
         slices, loop = Slices(), asyncio.get_running_loop()
         while True:
             await asyncio.sleep(CARE)
@@ -337,7 +336,7 @@ class Broadcast:
                     await slices.rest()
 
     async def _check(self) -> None:
-        """Ask again, of one after the other, whether they still may listen."""
+        """Check the permissions of the listeners again, one after the other."""
         while True:
             for listener in [*self._listeners.values(), None]:
                 await asyncio.sleep(max(1 / CHECKS, CHECK_EVERY / (1 + len(self._listeners))))
@@ -361,30 +360,14 @@ class Broadcast:
 
 
 def _tell(listener: Listener, message: Message) -> bool:
-    """Whether there is something to write."""
+    """Queue a message; whether there is something to write."""
     if listener.view and message.record.kind.startswith("project."):
-        return listener.tell(None, message.record.id)  # beside it the pool has changed
+        return listener.tell(None, message.record.id)  # the pool has changed at the same time
     return listener.tell(message.text(listener.reader.access), message.record.id)
 
 
-class Slices:
-    """Work that is done in slices: after each, others come in between."""
-
-    def __init__(self) -> None:
-        self._time = asyncio.get_running_loop().time
-        self._began = self._time()
-
-    @property
-    def over(self) -> bool:
-        return self._time() - self._began > SLICE
-
-    async def rest(self) -> None:
-        await asyncio.sleep(0)
-        self._began = self._time()
-
-
 class Allowance:
-    """So many a second, and none are saved up."""
+    """A rate limit without a burst allowance."""
 
     def __init__(self, rate: float) -> None:
         self._rate = rate

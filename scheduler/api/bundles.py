@@ -1,7 +1,7 @@
-"""`/blobs`: bundles and parts of large files, put under the SHA-256 of their bytes before a job names them.
+"""`/blobs`: bundles and parts of large files, uploaded under the SHA-256 of their bytes before a job names them.
 
-What must hold: a digest opens nothing. Whoever names a bundle in a submission, or asks whether it is there, has put its
-bytes here themselves; another user's bundle does not exist for them, though its bytes are kept once.
+What must hold: a digest alone grants no access. A user can name a bundle in a submission, or ask whether it exists,
+only after uploading its bytes. Other users' bundles do not exist for them, though equal bytes are stored once.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ PIECE = 1024 * 1024
 GIB = 2**30
 
 SLOWEST = 100_000
-"""Bytes a second of the slowest line over which the largest bundle arrives in time."""
+"""The lowest rate, in bytes a second, at which the largest bundle arrives in time."""
 
 
 class BlobHandler(ApiHandler):
-    """What arrives is hashed and written in threads, a piece after the other: others are answered meanwhile."""
+    """Uploads are hashed and written in threads, piece by piece, so that other requests are answered meanwhile."""
 
     _incoming: Incoming | None = None
     _expected = 0
@@ -48,7 +48,7 @@ class BlobHandler(ApiHandler):
             self._piece = bytearray()
 
     async def _expect(self) -> None:
-        """Find room for what comes within the user's bound; a body of no announced length may be of the largest."""
+        """Reserve space within the user's limit; a body of unknown length counts as one of the largest size."""
         length = self.request.headers.get("Content-Length", "")
         size = int(length) if length.isdecimal() else self.api.max_blob
         most = self.api.book.pool.max_upload_gib_per_user
@@ -57,7 +57,7 @@ class BlobHandler(ApiHandler):
         self._expected = size
 
     async def data_received(self, chunk: bytes) -> None:
-        """On to the disk. What is wrong is kept for `put` to say: the rest of the body is thrown away."""
+        """Write to the disk. An error is kept for `put` to report; the rest of the body is discarded."""
         if self._incoming is None or self._failed is not None:
             return
         self._piece += chunk

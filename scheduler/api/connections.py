@@ -1,12 +1,12 @@
-"""The open connections: how many there may be, how many of one address and one user, and which of them gives way.
+"""The open connections: how many there may be, how many from one address and one user, and which of them is closed for
+another.
 
 What must hold:
-- The scheduler's own files and workers always find descriptors: connections take half of what the process may open, and
-  where that is much, all but `OWN`.
-- Who opens connections and asks nothing, or never comes to an end of asking, takes places from their own kind alone: a
-  new connection takes the place of the oldest one whose request is not complete, then of the oldest that is between
-  requests.
-- No connection whose request is being answered is closed for another.
+- File descriptors are always left for the scheduler's own files and workers: connections take half of what the process
+  may open, or all but `OWN` if that is more.
+- A client that opens connections without completing a request only displaces others of that kind: a new connection
+  replaces the oldest one whose request is incomplete, then the oldest one between two requests.
+- A connection whose request is being answered is never closed for another.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ from scheduler.errors import TooMany
 T = TypeVar("T")
 
 MOST = 100_000
-"""More connections than this are never held, whatever the system allows."""
+"""The most connections, whatever the system allows."""
 
 OWN = 8192
-"""So many descriptors are enough for the scheduler's own files and workers."""
+"""The number of descriptors that is enough for the scheduler's own files and workers."""
 
 SHARE = 4
-"""One address may hold a quarter of all connections with incomplete requests, and one user a quarter with requests."""
+"""One address may have a quarter of all connections with incomplete requests, and one user a quarter with open
+requests."""
 
 
 def most_connections() -> int:
-    """Of the descriptors that this process may open now, those that are not kept for its own files."""
+    """The descriptors that this process may open, less those reserved for its own files."""
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return min(max(descriptors // 2, descriptors - OWN), MOST)
 
 
 class Connections(Generic[T]):
-    """Keeps count of connections `T`; `close` closes one of them."""
+    """Counts connections `T`; `close` closes one of them."""
 
     def __init__(self, close: Callable[[T], None], most: int | None = None) -> None:
         self.most = most or most_connections()
@@ -53,7 +54,7 @@ class Connections(Generic[T]):
         self.none_since: float | None = time.monotonic()
 
     def open(self, connection: T, address: str) -> bool:
-        """Take a new connection in; false where there is no place for it."""
+        """Admit a new connection; false where there is no room."""
         if self._by_address[address] >= self.share:
             self._give_way(next(one for one in self._incomplete if self._addresses[one] == address))
         if len(self._addresses) >= self.most and not self.make_room():
@@ -64,7 +65,7 @@ class Connections(Generic[T]):
         return True
 
     def make_room(self) -> bool:
-        """Close the connection that gives way first; false where each is being answered."""
+        """Close the connection that is least needed; false where all are being answered."""
         first = next(iter(self._incomplete), None) or next(iter(self._between), None)
         if first is not None:
             self._give_way(first)
@@ -77,14 +78,13 @@ class Connections(Generic[T]):
             self._await(connection)
 
     def complete(self, connection: T) -> None:
-        """The request has arrived to its end."""
+        """The request has arrived completely."""
         if connection in self._incomplete:
             del self._incomplete[connection]
             self._by_address[self._addresses[connection]] -= 1
 
     def belongs(self, connection: T, user: str) -> None:
-        """The request is this user's, and takes their time to arrive. Raises `TooMany` where they have too many
-        open."""
+        """The request is this user's. Raises `TooMany` where they have too many open."""
         if self._by_user[user] >= self.share:
             raise TooMany(f"You have {self.share} requests open, the maximum; close some of them.")
         self.complete(connection)
@@ -103,7 +103,7 @@ class Connections(Generic[T]):
 
     def closed(self, connection: T) -> None:
         if connection not in self._addresses:
-            return  # it has given way
+            return  # it was closed for another
         self._leave(connection)
         self._between.pop(connection, None)
         address = self._addresses.pop(connection)
@@ -117,7 +117,7 @@ class Connections(Generic[T]):
         self._by_address[self._addresses[connection]] += 1
 
     def _leave(self, connection: T) -> None:
-        """Its request is over, however it has ended."""
+        """Its request has ended in any way."""
         self.complete(connection)
         user = self._users.pop(connection, None)
         if user is not None:

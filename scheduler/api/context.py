@@ -1,4 +1,4 @@
-"""What the handlers work with: one object, made once for an application."""
+"""The shared objects of the handlers, made once for an application."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Context:
-    """`max_blob` is in bytes. `changing` is held by whoever reads the pool in order to change it."""
+    """`max_blob` is in bytes. `changing` is a lock held while the pool is read and changed."""
 
     controller: Controller
     blobs: Blobs

@@ -1,4 +1,4 @@
-"""From what people send (numbers of GPUs, GiB) to what the scheduler counts (thousandths, MiB), and back.
+"""Converts the units of people (numbers of GPUs, GiB) to those of the scheduler (thousandths, MiB), and back.
 
 An amount is converted exactly or refused: 0.25 GPU is 250, 0.0001 is an error with a sentence, never a rounding.
 The pool file has the same rule in `scheduler.pool.file`.
@@ -20,17 +20,20 @@ from scheduler.errors import Invalid
 from scheduler.model import (
     ONE,
     After,
+    ArrayId,
     ArrayPlace,
     Container,
     Defaults,
     Environment,
     Framework,
+    GpuType,
     Job,
     JobId,
     JobKind,
     LargeFile,
     MiB,
     Milli,
+    NodePoolName,
     Program,
     ProjectName,
     Request,
@@ -73,7 +76,7 @@ def optional_milli(amount: float | None, field: str) -> Milli | None:
 
 
 def to_mib(gib: float | None) -> MiB | None:
-    """Whole MiB that hold at least so much."""
+    """GiB in whole MiB, rounded up."""
     return None if gib is None else math.ceil(Decimal(repr(gib)) * 1024)
 
 
@@ -102,7 +105,7 @@ def shape_of(gpus: Milli, sent: JobSubmit | GroupSubmit | SessionOpen) -> Shape:
 
 
 def with_defaults(sent: JobSubmit, rules: Rules) -> JobSubmit:
-    """`sent`, and what it leaves open as the rules of its project have it."""
+    """`sent`, completed by the rules of its project."""
     given: dict[str, Any] = {}
     for name in (each.name for each in fields(Defaults)):
         is_open = name not in sent.model_fields_set or getattr(sent, name) is None
@@ -121,7 +124,7 @@ def with_defaults(sent: JobSubmit, rules: Rules) -> JobSubmit:
 
 
 def _said_otherwise(sent: JobSubmit, name: str) -> bool:
-    """Whether a job has said in another way what its workers get: by groups, or by memory on a GPU."""
+    """Whether a job gives its workers' resources in another way: by groups, or by memory on a GPU."""
     if sent.groups:
         return name in ("gpus", "cpus", "memory_gib")
     return name == "gpus" and sent.gpu_memory_gib is not None
@@ -154,8 +157,8 @@ def job_of(sent: JobSubmit, *, user: UserName, project: ProjectName, now: float,
             min_workers=gang,
             priority=sent.priority,
             preemptible=sent.preemptible,
-            gpu_types=_some(sent.gpu_types),
-            node_pools=_some(sent.node_pools),
+            gpu_types=tuple(map(GpuType, sent.gpu_types)) if sent.gpu_types else None,
+            node_pools=tuple(map(NodePoolName, sent.node_pools)) if sent.node_pools else None,
             require=sent.require,
             prefer=sent.prefer,
             min_runtime=sent.min_runtime,
@@ -208,7 +211,7 @@ def _shape_of_worker(sent: JobSubmit | GroupSubmit) -> Shape:
 def jobs_of(
     sent: ArraySubmit, *, user: UserName, project: ProjectName, now: float, idempotency_key: str | None
 ) -> list[Job]:
-    """The jobs of an array, called `<array>-<index>`; the first one carries the key for all of them."""
+    """The jobs of an array, called `<array>-<index>`; the first one has the key for all of them."""
     array = new_id("a")
     indices = [member.index for member in sent.members]
     if len(set(indices)) != len(indices):
@@ -223,7 +226,7 @@ def jobs_of(
             job,
             id=JobId(f"{array}-{member.index}"),
             name=f"{job.name[:120]}-{member.index}",
-            request=replace(job.request, array=ArrayPlace(array, member.index, len(indices), bound)),
+            request=replace(job.request, array=ArrayPlace(ArrayId(array), member.index, len(indices), bound)),
             program=replace(
                 job.program,
                 command=job.program.command if member.command is None else tuple(member.command),
@@ -233,6 +236,55 @@ def jobs_of(
         )
         for at, member in enumerate(sent.members)
     ]
+
+
+def submission_of(job: Job) -> JobSubmit:
+    """What gives another job like this one; its place in an array is left out."""
+    request, program = job.request, job.program
+    given: dict[str, Any] = {
+        "name": job.name,
+        "project": request.project,
+        "kind": program.kind,
+        "command": list(program.command),
+        "bundle": program.bundle,
+        "files": [FileSubmit(path=f.path, blobs=list(f.blobs), executable=f.executable) for f in program.files],
+        "env": dict(program.env),
+        "outputs": list(program.outputs),
+        "gpu_types": request.gpu_types and list(request.gpu_types),
+        "node_pools": request.node_pools and list(request.node_pools),
+        "image": program.container.image,
+        "framework": program.framework,
+        "priority": request.priority,
+        "preemptible": request.preemptible,
+        "require": request.require,
+        "prefer": request.prefer,
+        "min_runtime": request.min_runtime,
+        "max_runtime": program.max_runtime,
+        "idle_timeout": program.idle_timeout,
+        "expected_runtime": request.expected_runtime,
+        "grace": program.grace,
+        "retries": program.retries,
+        "after": [f"{each.job}:any" if each.afterany else each.job for each in request.after],
+        "parameters": dict(program.parameters),
+    }
+    if request.groups:
+        given["groups"] = [
+            GroupSubmit(name=each.name, workers=each.workers, leader=each.leader, **_shape_as_sent(each.shape))
+            for each in request.groups
+        ]
+    else:
+        given |= {"workers": request.workers, "min_workers": request.min_workers, **_shape_as_sent(request.shape)}
+    return JobSubmit(**{name: value for name, value in given.items() if value is not None})
+
+
+def _shape_as_sent(shape: Shape) -> dict[str, float]:
+    """Exactly: what it gives is the same number of thousandths and MiB again."""
+    sent = {"gpus": from_milli(shape.gpus)} if shape.gpu_memory is None else {"gpu_memory_gib": shape.gpu_memory / 1024}
+    if shape.cpus is not None:
+        sent["cpus"] = from_milli(shape.cpus)
+    if shape.memory is not None:
+        sent["memory_gib"] = shape.memory / 1024
+    return sent
 
 
 def _after(given: str) -> After:
@@ -249,12 +301,8 @@ def session_of(sent: SessionOpen, *, now: float) -> Session:
     )
 
 
-def _some(names: list[str] | None) -> tuple[str, ...] | None:
-    return tuple(names) if names else None
-
-
 def _name_of(sent: JobSubmit) -> str:
-    """What to call a job without a name: its script or program, or its kind."""
+    """The default name of a job: its script or program, or its kind."""
     if sent.kind is JobKind.CELL:
         return "cell"
     words = [PurePosixPath(word).name for word in sent.command if not word.startswith("-")]

@@ -1,6 +1,6 @@
-"""What a job shows, as a notebook would show it: its text and its displays in one line, for its owner.
+"""A job's output as a notebook would show it: its text and its displays in one stream, for its owner.
 
-It is answered as JSON, a message a line: it is a user's HTML, and nothing on the scheduler's origin ever renders it.
+The answer is JSON, one message a line: it may contain a user's HTML, which is never rendered on the scheduler's origin.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from scheduler.engines.files import JobFiles
 
 FILE = ".runai-cell/displays.{}.jsonl"
-"""Where `jupyter_ext.displays` writes those of an attempt, in the output folder."""
+"""The file in the output folder to which `jupyter_ext.displays` writes the displays of an attempt."""
 
 LONGEST = 16 * PAGE
-"""No display is longer, in bytes."""
+"""The longest display, in bytes."""
 
 
 class DisplayQuery(BaseModel):
@@ -59,7 +59,7 @@ class DisplayHandler(FollowHandler):
 
 @dataclass
 class _Shown:
-    """The log of an attempt's first worker with its displays in their places."""
+    """The log of an attempt's first worker, with its displays."""
 
     files: JobFiles
     job: JobId
@@ -70,7 +70,7 @@ class _Shown:
     rank: int = 0
 
     async def take(self, over: bool) -> bytes:
-        # The log first: each display was written before its text.
+        # Read the log first: each display is written before its text.
         text = await self.files.read(log_file(self.job, self.attempt, 0), self.log, PAGE)
         self.seen = self.log + len(text)
         data, more = await self._displays()
@@ -80,7 +80,7 @@ class _Shown:
         if pieces:
             self.log, self.display = pieces[-1].log, pieces[-1].display
         elif more and not found:
-            self.display += data.rfind(b"\n") + 1 or len(data)  # a job that writes there itself, and no displays
+            self.display += data.rfind(b"\n") + 1 or len(data)  # written by the job itself, not displays
         lines = (
             DisplayLine(attempt=self.attempt, log=piece.log, display=piece.display, output=piece.output)
             for piece in pieces
@@ -88,7 +88,7 @@ class _Shown:
         return b"".join(line.model_dump_json().encode() + b"\n" for line in lines)
 
     async def _displays(self) -> tuple[bytes, bool]:
-        """Whole lines from where this reader is, and whether there may be more."""
+        """The next whole lines for this reader, and whether there may be more."""
         file = output_file(self.job, FILE.format(self.attempt))
         data = await self.files.read(file, self.display, PAGE)
         more = len(data) == PAGE

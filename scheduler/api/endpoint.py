@@ -1,7 +1,7 @@
-"""What is known of one method of one path, as data: who may call it, what it takes, what it answers.
+"""One method of one path, as data: who may call it, what it takes, what it answers.
 
-A handler's method without an `Endpoint` cannot be called. Permissions are enforced from it, OpenAPI is written from it,
-and the tests walk over it.
+A handler's method without an `Endpoint` cannot be called. Permissions are enforced from it, OpenAPI is generated from
+it, and the tests iterate over it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Endpoint:
 
 
 def endpoint(summary: str, scope: Scope | None, **rest: Any) -> Callable[[F], F]:
-    """Say of a handler's method what it is; see `Endpoint` for the names."""
+    """Describe a handler's method; see `Endpoint` for the names."""
 
     def mark(method: F) -> F:
         method.endpoint = Endpoint(summary, scope, **rest)  # type: ignore[attr-defined]
@@ -58,7 +58,7 @@ def endpoint(summary: str, scope: Scope | None, **rest: Any) -> Callable[[F], F]
 
 
 def endpoints(handler: type[RequestHandler]) -> dict[str, Endpoint]:
-    """The methods a handler has, by their names in HTTP."""
+    """The methods of a handler, by their names in HTTP."""
     found = ((name, getattr(handler, name.lower(), None)) for name in handler.SUPPORTED_METHODS)
     marks = ((name, getattr(method, "endpoint", None)) for name, method in found)
     return {name: mark for name, mark in marks if mark is not None}
@@ -73,7 +73,7 @@ def parse_body(model: type[T], body: bytes) -> T:
 
 
 def parse_query(model: type[T], arguments: dict[str, list[bytes]]) -> T:
-    """The query as `model`: a field that is a list takes each time it is given, any other the last."""
+    """The query as `model`: a field that is a list takes every occurrence, any other the last one."""
     given: dict[str, Any] = {}
     for name, values in arguments.items():
         texts = [value.decode("utf-8", "replace") for value in values]

@@ -1,7 +1,7 @@
-"""`GET /events`: what changes, as server-sent events, as far as the caller may see it; `broadcast` tells it.
+"""`GET /events`: the events that the caller may see, as server-sent events; `broadcast` sends them.
 
-An id belongs to one store, which counts its events from 1: one of another store is like none, and nothing that has
-happened here was told.
+An id belongs to one store: a listener with the id of another store has missed everything in this one. A new store
+counts from a number that no older store has reached, so the id of a replaced store is recognised by its value.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from scheduler.schema.events import MOST_SHOWN, JobId
 RETRY_MS = 1000
 
 UNREAD = 64 * 1024
-"""The most bytes that a listener may send behind its request, though nobody reads them."""
+"""The most bytes that a listener may send after its request; they are ignored."""
 
 
 class EventQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    after: int | None = Field(None, ge=0, description="the same as Last-Event-ID; absent: from now on")
-    subject: str | None = Field(None, description="only what happens to this job, session or project")
+    after: int | None = Field(None, ge=0, description="the same as Last-Event-ID; absent: only new events")
+    subject: str | None = Field(None, description="only events of this job, session or project")
     store: str | None = Field(
         None,
-        description="`Runai-Store` of the stream that Last-Event-ID is of; another store tells everything",
+        description="`Runai-Store` of the stream that Last-Event-ID is from; if it has changed, all events are sent",
     )
     view: bool = Field(
         False,
-        description="the listener keeps a view of the pool: it is told `stream.begin` first, `view.figures` and, "
-        "where it has missed too much, to read all lists again",
+        description="the listener keeps a view of the pool: it receives `stream.begin` first and `view.figures` later, "
+        "and is asked to read all lists again if it has missed too much",
     )
     shows: list[JobId] = Field(
         default_factory=list,
         max_length=MOST_SHOWN,
-        description="the waiting jobs of whose place in line it is told; absent: the caller's own",
+        description="the waiting jobs whose positions it receives; absent: the caller's own",
     )
     all_projects: bool = Field(False, description="figures of all projects, not only of the caller's")
 
 
 class EventsHandler(ApiHandler):
     @endpoint(
-        "What changes, as it changes; goes on after `Last-Event-ID`",
+        "Stream changes as they happen, continuing after `Last-Event-ID`",
         Scope.READ,
         query=EventQuery,
         answer=Event,
@@ -66,7 +66,7 @@ class EventsHandler(ApiHandler):
         self.set_header("X-Accel-Buffering", "no")
         self.set_header("Runai-Store", self.api.controller.store_id)
         self.send_at_once()
-        # The id comes first, so that a reader who loses the line at once resumes from here.
+        # The id comes first, so that a reader that is disconnected at once resumes from here.
         self.write(f"retry: {RETRY_MS}\nid: {first}\n\n")
         try:
             await self.flush()
@@ -75,7 +75,7 @@ class EventsHandler(ApiHandler):
         self.api.broadcast.add(self._listener(query), self.caller, None if after is None else first)
 
     def _after(self, query: EventQuery) -> int | None:
-        """The event after which to go on; `None`: from now on."""
+        """The event after which to continue; `None`: only new ones."""
         after = query.after
         last = self.request.headers.get("Last-Event-ID")
         if last:
@@ -85,11 +85,13 @@ class EventsHandler(ApiHandler):
         if after is None:
             return None
         controller = self.api.controller
-        elsewhere = query.store not in (None, controller.store_id) or after > controller.book.last_event
-        return 0 if elsewhere else after
+        here = controller.book.before_events <= after <= controller.book.last_event
+        if here and query.store in (None, controller.store_id):
+            return after
+        return None if query.view else controller.book.before_events  # a view is read anew instead
 
     def _listener(self, query: EventQuery) -> Listener:
-        """The connection, from now on without what served the request."""
+        """The listener on this connection, detached from the objects that served the request."""
         chunked = self.request.version == "HTTP/1.1"
         stream = self.detach()
         stream.max_buffer_size = UNREAD
@@ -115,14 +117,14 @@ class EventsHandler(ApiHandler):
 
 
 async def _whose(identify: Callable[[], Awaitable[Caller | None]]) -> Caller | None:
-    """The caller, if they still may listen."""
+    """The caller, if still permitted to listen."""
     caller = await identify()
     return caller if caller is not None and Scope.READ in caller.scopes else None
 
 
 class StreamHandler(ApiHandler):
     @endpoint(
-        "Say what a stream of the caller's shows from now on; `subject` of its stream.begin names it",
+        "Set the jobs that an event stream of the caller shows; its id is the `subject` of its stream.begin",
         Scope.READ,
         body=StreamShows,
         status=204,

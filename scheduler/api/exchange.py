@@ -1,19 +1,21 @@
-"""One request and its answer, on a connection that carries others after it: a hub's proxy keeps its connections, and
+"""One request and its answer, on a connection that carries more requests: a hub's proxy keeps its connections, and
 sends everybody's requests over them.
 
-What must hold: after an answer the connection is at the next request, or the answer has said `Connection: close`.
-Tornado promises neither for an answer given before the request was read to its end, as a refusal is: it closes the
-connection without a word, even where there was nothing more to read. Here such an answer waits for the end of a short
-body. Before a long body, or one that waits to be asked for (`Expect: 100-continue`), it goes at once and announces that
-the connection closes; the body is read and thrown away for a while, as a client that is reset would lose the answer
+What must hold: after an answer the connection is ready for the next request, or the answer has said
+`Connection: close`. Tornado guarantees neither for an answer that is given before the whole request was read, such as
+an error: it closes the connection without notice, even where there was nothing more to read. Here such an answer waits
+for the end of a short body. Before a long body, or one that waits for `100 Continue`, it is sent at once and announces
+that the connection closes; the body is read and discarded for a while, as a client that is reset would lose the answer
 (RFC 9112, 9.6).
 """
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import cast
 
 from tornado.concurrent import Future
 from tornado.http1connection import HTTP1Connection
@@ -29,17 +31,34 @@ from tornado.iostream import IOStream
 from scheduler.api.connections import Connections
 
 SHORT = 1024 * 1024
-"""The longest body, in bytes, whose end an early answer waits for."""
+"""The longest body, in bytes, for whose end an early answer waits."""
 
 DISCARDED = 64 * 1024 * 1024
-"""How many bytes of a longer body are read and thrown away behind the answer, so that the client gets to read it."""
+"""How many bytes of a longer body are read and discarded after the answer, so that the client can read it."""
 
 DISCARDING = 30.0
-"""For how many seconds."""
+"""The time limit for that, in seconds."""
+
+
+class Stream(IOStream):
+    """Tells `arrived` that the next request has begun to arrive, until its headers are there."""
+
+    arrived: Callable[[], None] | None = None
+
+    def read_from_fd(self, buf: bytearray | memoryview) -> int | None:
+        read = super().read_from_fd(buf)
+        if read and self.arrived is not None:
+            self.arrived()
+        return read
+
+    def awaits(self, arrived: Callable[[], None] | None) -> None:
+        self.arrived = arrived
+        if arrived is not None and self._read_buffer_size:  # it was sent behind the last request
+            arrived()
 
 
 class Answer(HTTPConnection):
-    """The connection as the application sees it. What it writes early is held until the request has been read."""
+    """The connection as the application sees it. An early answer is held back until the request has been read."""
 
     def __init__(self, connection: HTTP1Connection) -> None:
         self._connection = connection
@@ -78,7 +97,7 @@ class Answer(HTTPConnection):
         return done
 
     def detach(self) -> IOStream:
-        """Hand the connection to the application, which answers no more requests on it, and closes it."""
+        """Hand the connection to the application, which answers no more requests on it and closes it."""
         return self._connection.detach()
 
     @property
@@ -86,8 +105,8 @@ class Answer(HTTPConnection):
         return self._connection.context
 
     @property
-    def stream(self) -> IOStream:
-        return self._connection.stream
+    def stream(self) -> Stream:
+        return cast(Stream, self._connection.stream)
 
     def set_close_callback(self, callback: Callable[[], None] | None) -> None:
         self._connection.set_close_callback(callback)
@@ -101,20 +120,20 @@ class Answer(HTTPConnection):
     # -- what the exchange calls ----------------------------------------------------------------------------
 
     def release(self) -> None:
-        """Send what was held: the request has been read."""
+        """Send what was held back: the request has been read."""
         self.read = True
         self._send()
         if self._finished:
             self._connection.finish()
 
     def release_and_close(self) -> None:
-        """Send what was held before the request has been read, saying that the connection closes."""
+        """Send what was held back before the request has been read, announcing that the connection closes."""
         self._headers["Connection"] = "close"
         self._connection.set_body_timeout(DISCARDING)
         self._flushed = self._send()
 
     def close(self) -> None:
-        """Close the connection as soon as the answer is on its way."""
+        """Close the connection as soon as the answer is sent."""
         self._flushed.add_done_callback(lambda _: self._connection.close())
 
     def _send(self) -> Future[None]:
@@ -132,15 +151,28 @@ class Exchange(HTTPMessageDelegate):
         self._headers: HTTPHeaders
         self._received = 0
         self._closing = False
+        self._late: asyncio.TimerHandle | None = None
+
+    def awaited(self, seconds: float) -> None:
+        """Give the headers so many seconds from the first byte on: until then the connection may rest."""
+        self._answer.stream.awaits(partial(self._begins, seconds))
+
+    def _begins(self, seconds: float) -> None:
+        if self._late is None:
+            stream = self._answer.stream
+            self._connections.begins(stream)
+            self._late = asyncio.get_running_loop().call_later(seconds, stream.close)
 
     async def headers_received(self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders) -> None:
         self._headers = headers
-        self._connections.begins(self._answer.stream)
+        self._answer.stream.awaits(None)
+        if self._late is not None:
+            self._late.cancel()
         ready = self._application.headers_received(start_line, headers)
         if ready is not None:
             await ready
         if self._answer.early:
-            self._answer.set_max_body_size(sys.maxsize)  # what is thrown away is bounded here
+            self._answer.set_max_body_size(sys.maxsize)  # what is discarded is bounded here
             if _length(headers) > SHORT or "Expect" in headers:
                 self._close()
 
@@ -170,13 +202,13 @@ class Exchange(HTTPMessageDelegate):
 
     def _close(self) -> None:
         self._closing = True
-        # Tornado would ask for the body behind the answer, and promise a client of HTTP/1.0 to keep the connection.
+        # Tornado would request the body after the answer, and tell an HTTP/1.0 client that the connection is kept.
         self._headers.pop("Expect", None)
         self._headers.pop("Connection", None)
         self._answer.release_and_close()
 
 
 def _length(headers: HTTPHeaders) -> int:
-    """How long a body is announced to be, in bytes; 0 where nothing (or nothing sensible) is."""
+    """The announced length of a body in bytes; 0 where it is missing or invalid."""
     length = headers.get("Content-Length", "")
     return int(length) if length.isdecimal() else 0

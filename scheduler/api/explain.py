@@ -1,6 +1,6 @@
-"""Why a job is in its state, and what it waits for, in full, as one caller may see it: plain functions over the book.
+"""Why a job is in its state and what it waits for, in full, as one caller may see it: plain functions over the book.
 
-Of the jobs that a caller may not see only sums by project are told.
+Jobs that the caller may not see are reported only as sums by project.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
-from scheduler.api import redaction
+from scheduler.api import pausing, redaction
 from scheduler.api.access import Access
 from scheduler.api.convert import from_milli, start_range
 from scheduler.api.remedies import guarantee_rises, would_help
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
     from scheduler.controller.throughputs import MeasuredThroughput
 
 SHOWN = 20
-"""So many jobs of a project are named, those that would be stopped first."""
+"""The number of jobs of a project that are named, those that would be stopped first."""
 
 _WITHIN = ("limit", "guarantee")
-"""What waits for one of these waits for its own project's jobs, wherever they run."""
+"""A job with one of these reasons waits for jobs of its own project, wherever they run."""
 
 _JOBS = ("after", "array")
-"""What waits for one of these waits for other jobs and not for GPUs."""
+"""A job with one of these reasons waits for other jobs and not for GPUs."""
 
 
 def explanation(job: Job, book: Book, access: Access, now: float) -> Explanation:
@@ -72,6 +72,7 @@ def explanation(job: Job, book: Book, access: Access, now: float) -> Explanation
         state=job.state,
         action=decision.action.value if decision else None,
         reason=redaction.redacted((decision.reason if decision and waits else "") or job.reason, job, book, access),
+        notice=pausing.notice(job, decision, book, access),
         blocked_by=redaction.blocked_by(blocked, book, access),
         position=decision.position if decision else None,
         waiting=book.queued.get(job.request.project, 0),
@@ -111,7 +112,7 @@ def dry_run_view(found: DryRun, job: Job, book: Book, access: Access) -> DryRunV
     )
 
 
-# -- who holds what it waits for ----------------------------------------------------------------------------
+# -- who holds its GPUs ----------------------------------------------------------------------------
 
 
 def _nodes(request: Request, pool: Pool, nodes: Iterable[Node]) -> frozenset[NodeName]:
@@ -132,7 +133,7 @@ def _nodes(request: Request, pool: Pool, nodes: Iterable[Node]) -> frozenset[Nod
 def _holding(
     blocked: Mapping[str, Any], nodes: frozenset[NodeName], standing: Iterable[Job], book: Book
 ) -> Iterator[tuple[Job, Milli]]:
-    """The jobs that hold what is waited for, and how much."""
+    """The jobs that hold what the job waits for, and how much."""
     within = None
     if blocked.get("kind") in _WITHIN:
         within, nodes = _below(blocked["project"], book.pool), frozenset(node.name for node in book.nodes)
@@ -155,13 +156,13 @@ def _on(nodes: frozenset[NodeName], placement: Iterable[WorkerPlacement]) -> Mil
 
 
 def _free(names: frozenset[NodeName], standing: Iterable[Job], nodes: Iterable[Node]) -> Milli:
-    """What the jobs leave of these nodes."""
+    """The GPUs of these nodes that are left by the jobs."""
     gpus = sum(node.gpus * ONE for node in nodes if node.name in names)
     return gpus - sum(_on(names, job.placement) for job in standing)
 
 
 def _holders(holding: list[tuple[Job, Milli]], book: Book, access: Access) -> Iterable[Holder]:
-    """By project, the one that holds most first; of each the jobs that would be stopped first."""
+    """By project, the one that holds most first; of each project the jobs that would be stopped first."""
     beyond, order = over_quota_jobs(book), book.plan.stop_order.positions
     projects: dict[str, list[tuple[Job, Milli]]] = defaultdict(list)
     for job, amount in holding:
@@ -203,7 +204,7 @@ def _expected_end(job: Job, book: Book) -> float | None:
 
 
 def _similar(job: Job, book: Book) -> dict[str, Any]:
-    """How far apart the run times of similar jobs are, while its own is expected to be like theirs."""
+    """The spread of the run times of similar jobs, if its own estimate is based on them."""
     runs = () if job.state.final else book.run_times.runs_like(job)
     if not runs:
         return {}
@@ -257,11 +258,11 @@ def _slow_nodes(job: Job, book: Book) -> str:
     )
 
 
-# -- what its project has had --------------------------------------------------------------------------------
+# -- the recent use of its project --------------------------------------------------------------------------------
 
 
 def _recent_use(project: ProjectName, book: Book, now: float) -> str:
-    """`Project vision has used 3.2 GPUs on average recently, 40 % of the pool.`: where that counts."""
+    """`Project vision has used 3.2 GPUs on average recently, 40 % of the pool.`: where recent use counts."""
     shares = usage.shares(book.usage, book.pool, book.nodes, now)
     if project not in shares:
         return ""
@@ -269,7 +270,7 @@ def _recent_use(project: ProjectName, book: Book, now: float) -> str:
     held = gpu_count(10 * round(average / 10))
     return (
         f"Project {project} has used {held} on average recently, {shares[project]:.0%} of the pool. "
-        "The more a project has used, the smaller is its part of the surplus."
+        "The more a project has used, the smaller its share of the surplus."
     )
 
 
@@ -277,13 +278,13 @@ def _recent_use(project: ProjectName, book: Book, now: float) -> str:
 
 
 def _size(job: Job, pool: Pool) -> str:
-    """`Runs with 2 of 4 workers. It gets more when …`: what it has of what it wants, and on what terms it gets more."""
+    """`Runs with 2 of 4 workers. It gets more when …`: its size, and when it gets more workers."""
     request, has, interval = job.request, len(job.placement), pool.settings.resize_interval
     if job.state is not JobState.RUNNING or request.min_workers == request.workers:
         return ""
     if has == request.workers:
         return f"Runs with all of its {has} workers."
-    more = "when GPUs are idle that nobody else can use"
+    more = "when there are idle GPUs that nobody else can use"
     if interval and job.checkpointed is None:
         more = f"{more} and it has saved its state, which it has not done yet"
     elif interval:
@@ -302,7 +303,7 @@ _SOURCES = {
 
 
 def _estimate(job: Job, holding: list[tuple[Job, Milli]], book: Book) -> str:
-    """What the estimated start rests on, or why there is none."""
+    """What the estimated start is based on, or why there is none."""
     decision, forecast = book.decision(job.id), book.forecast
     blocked = decision.details if decision else {}
     if blocked.get("ever") is False:

@@ -1,7 +1,7 @@
-"""What listeners show of the pool as it is now, made once for all who see it alike.
+"""The current figures of the pool for listeners, made once for all who may see the same.
 
-Nothing of this is kept or told as an event: it is the latest plan's. Each piece has the number of its latest change,
-and a listener remembers only up to which number it has been told.
+They are not events and are not stored: they belong to the latest plan. Each piece has the number of its latest change,
+and a listener remembers only the latest number that it was sent.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from scheduler.api import redaction, views
+from scheduler.api import pausing, redaction, views
 from scheduler.api.convert import start_range
 from scheduler.api.messages import mentioned, written
 from scheduler.api.projects import ProjectViews
@@ -20,25 +20,26 @@ from scheduler.schema.events import MOST_SHOWN
 if TYPE_CHECKING:
     from scheduler.api.access import Access
     from scheduler.api.listener import Listener
+    from scheduler.api.slices import Slices
     from scheduler.controller import Controller
     from scheduler.controller.book import Book
 
 AT_LEAST = 30.0
-"""An estimated start has moved when it is off by so many seconds …"""
+"""An estimated start has changed when it differs by this many seconds …"""
 
 PART = 0.1
-"""… and by this part of the time that is left."""
+"""… and by this part of the remaining time."""
 
 _HEAD, _REST = written(Event(id=0, at=0.0, kind="view.figures", subject="", data={})).split(b'"id":0,"at":0.0')
 _TOLD = b'%b"id":%%d,"at":%%.3f%b' % (_HEAD, _REST.replace(b'"data":{}', b'"data":{%b}'))
-"""An event of figures: made for each listener, so it is not worth a model."""
+"""An event of figures: formatted for each listener, so a model would cost too much."""
 
 
 class Piece:
-    """Something that is told when it has changed: what it was then, and the texts that were made of it.
+    """Something that is sent when it has changed: its latest value, and the texts made of it.
 
     `reworded` is the number of the latest change of a waiting job's reason; `source` is what a project's figures were
-    made of.
+    computed from.
     """
 
     __slots__ = ("changed", "reworded", "source", "texts", "value")
@@ -72,18 +73,26 @@ class Figures:
         return self.number
 
     def renew(self) -> None:
-        """Read what is shown anew from now on."""
+        """Compute the figures again."""
         self._project_views = None
         self._fresh.clear()
 
     def forget(self, job_id: JobId) -> None:
-        """The job waits no more, or is another now."""
+        """The job no longer waits, or has changed."""
         self._waiting.pop(job_id, None)
 
     # -- for a listener -----------------------------------------------------------------------------------
 
+    async def prepare(self, listener: Listener, slices: Slices) -> None:
+        """Make what a listener shows of projects, in slices: a pool may have hundreds, and all may have changed."""
+        if listener.view:
+            for name in list(self._shown_projects(listener)):
+                self._project(name, listener.reader.access)
+                if slices.over:
+                    await slices.rest()
+
     def view(self, listener: Listener) -> Iterator[bytes]:
-        """What has changed of what a listener shows, as one message."""
+        """The changes of what a listener shows, as one message."""
         access, seen = listener.reader.access, listener.seen
         parts = []
         if listener.reader.changed > seen:
@@ -105,11 +114,12 @@ class Figures:
             yield _TOLD % (listener.told, self._clock(), b",".join(parts))
 
     def reasons(self, listener: Listener) -> Iterator[bytes]:
-        """What jobs wait for, each as an event of its own with the job's view: for who keeps no view of the pool."""
+        """What jobs wait for, each as a separate event with the job's view: for listeners that keep no view of the
+        pool."""
         for job, piece in self._rows(listener):
             if piece.changed > listener.seen:
                 text = self._reason(job, piece, listener.reader.access)
-                told = listener.told  # who resumes after it misses nothing
+                told = listener.told  # a listener that resumes after it misses nothing
                 yield b"id: %d\n" % told + text.replace(b'{"id":0,', b'{"id":%d,' % told, 1)
         listener.seen = self.number
 
@@ -131,23 +141,24 @@ class Figures:
     # -- pieces -------------------------------------------------------------------------------------------
 
     def _expects(self, job: Job, book: Book) -> Piece:
-        """What a waiting job may expect."""
+        """The prospects of a waiting job."""
         piece = self._waiting.setdefault(job.id, Piece())
         expected = views.waits(job, book)
         reason, position, start, latest = job.reason, None, None, None
         if expected is not None:
             reason, position, start = expected.reason, expected.position, expected.estimated_start
             latest = expected.start_range[1] if expected.start_range else None
+        told = reason, position, pausing.newcomer(job, book) is not None
         before, now = piece.value, self._clock()
-        moved = before is None or _moved(before[2], start, now) or _moved(before[3], latest, now)
-        if moved or before[:2] != (reason, position):
-            piece.change(self.next_number(), (reason, position, start, latest))
+        moved = before is None or _moved(before[3], start, now) or _moved(before[4], latest, now)
+        if moved or before[:3] != told:
+            piece.change(self.next_number(), (*told, start, latest))
             if before is None or before[0] != reason:
                 piece.reworded = piece.changed
         return piece
 
     def _row(self, job: Job, piece: Piece, access: Access, *, whole: bool) -> bytes:
-        """`whole`: with its reason, which mostly stays the same when its place in line changes."""
+        """`whole`: with its reason, which mostly stays the same when its position changes."""
         book = self._controller.book
         alike = (whole, access.owns(job), redaction.visible(mentioned(job, book), book, access))
         if alike not in piece.texts:
@@ -155,6 +166,7 @@ class Figures:
             view = WaitingView(
                 id=job.id,
                 reason=views.reason_of(job, expected, book, access),
+                notice=pausing.notice(job, expected, book, access),
                 position=expected.position if expected else None,
                 estimated_start=expected.estimated_start if expected else None,
                 **start_range(expected),
@@ -169,7 +181,7 @@ class Figures:
             view = views.job_view(job, book, access)
             data = view.model_dump(
                 mode="json",
-                include={"state", "reason", "position", "estimated_start", "earliest_start", "latest_start"},
+                include={"state", "reason", "notice", "position", "estimated_start", "earliest_start", "latest_start"},
             )
             event = Event(id=0, at=self._clock(), kind="job.reason", subject=job.id, data=data, job=view)
             piece.texts[alike] = written(event)

@@ -1,8 +1,7 @@
-"""A worker's log and the displays beside it, as one line of Jupyter's output messages. Pure: bytes in, outputs out.
+"""A worker's log and its displays, as one stream of Jupyter's output messages. Pure: bytes in, outputs out.
 
-The log has a text for each display (`<Figure size …>`), which the display takes the place of. A display says from which
-byte on its text is to be found; other processes may have written in between, so it is looked for nearby, and where it
-is not, nothing is taken away.
+The log has a text for each display (`<Figure size …>`), which the display replaces. A display gives the offset of its
+text; other processes may have written in between, so it is searched for nearby. If it is not found, no text is removed.
 """
 
 from __future__ import annotations
@@ -14,14 +13,15 @@ from typing import Any
 from scheduler.files.untrusted import read_json
 
 NEAR = 64 * 1024
-"""So many bytes others may have written between a display and its text."""
+"""The most bytes that others may have written between a display and its text."""
 
 KINDS = frozenset({"display_data", "execute_result", "update_display_data", "clear_output"})
 
 
 @dataclass(frozen=True, slots=True)
 class Display:
-    """A display of the file; `end` is the offset after its line, `at` where in the log its text is looked for."""
+    """A display of the file; `end` is the offset after its line, `at` the offset in the log where its text is
+    expected."""
 
     end: int
     at: int | None
@@ -31,7 +31,7 @@ class Display:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """An output, and how far in log and displays a reader is after it."""
+    """An output, and the offsets in the log and the displays after it."""
 
     log: int
     display: int
@@ -39,7 +39,7 @@ class Piece:
 
 
 def displays(data: bytes, start: int) -> Iterator[Display]:
-    """The whole lines of `data`, which begins at byte `start` of the file. What is no display is left out."""
+    """The displays in the whole lines of `data`, which begins at byte `start` of the file. Other lines are ignored."""
     for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
         start += len(line)
         try:
@@ -55,10 +55,10 @@ def displays(data: bytes, start: int) -> Iterator[Display]:
 def interleave(
     text: bytes, start: int, shown: int, found: Sequence[Display], *, more: bool = False, over: bool = False
 ) -> Iterator[Piece]:
-    """What can be told of a log's `text` from byte `start` on, with the displays after byte `shown` of theirs.
+    """The outputs of a log's `text` from byte `start`, with the displays after byte `shown` of their file.
 
-    What may still change is left for later: a display whose text has not come, half a character at the end, and, where
-    there are `more` displays, all text after the last one here. With `over` nothing more will come.
+    What may still change is left for later: a display whose text is missing, an incomplete character at the end, and,
+    where there are `more` displays, all text after the last one here. With `over` nothing more will come.
     """
     here = 0
     for display in found:
@@ -87,7 +87,7 @@ def _stream(text: bytes) -> dict[str, Any]:
 
 
 def _whole(text: bytes) -> bytes:
-    """Without the beginning of a character at its end."""
+    """The text without an incomplete character at its end."""
     for back in range(1, min(4, len(text)) + 1):
         byte = text[-back]
         if byte & 0b1100_0000 == 0b1000_0000:

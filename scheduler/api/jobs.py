@@ -1,4 +1,4 @@
-"""Jobs: submit, list, look at, explain, cancel, pause, resume and delete."""
+"""Jobs: submit, list, get, explain, cancel, pause, resume and delete."""
 
 from __future__ import annotations
 
@@ -6,40 +6,27 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from scheduler.api import views
 from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
-from scheduler.api.convert import jobs_of, with_defaults
+from scheduler.api.convert import jobs_of, submission_of, with_defaults
 from scheduler.api.endpoint import endpoint
 from scheduler.api.explain import dry_run_view, explanation
-from scheduler.api.submitting import job_of_submission, with_ids
+from scheduler.api.joblist import JobQuery, next_page, order_of
+from scheduler.api.submitting import check_blobs, job_of_submission, with_ids
 from scheduler.errors import Conflict, Forbidden, Invalid, NotFound
-from scheduler.model import Job, JobId, JobState, ProjectName, UserName
+from scheduler.model import Job, JobId, ProjectName
 from scheduler.pool.rules import rules_of
-from scheduler.schema import ArraySubmit, ArrayView, DryRunView, Explanation, JobPage, JobSubmit, JobView
+from scheduler.schema import ArraySubmit, ArrayView, DryRunView, Explanation, JobChange, JobPage, JobSubmit, JobView
 from scheduler.store import JobFilter
 
 _SERVER = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 
-_NOTEBOOK = (
+NOTEBOOK = (
     "Runai-Notebook",
-    "the notebook server that this is sent from, whose image and volumes the job has (RUNAI_NOTEBOOK there)",
+    "the notebook server that submits the job, whose image and volumes the job gets (its RUNAINOTEBOOK)",
 )
-
-
-class JobQuery(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    state: list[JobState] = Field(default_factory=list, description="only these; may be given more than once")
-    project: str | None = None
-    user: UserName | None = Field(None, description="only those of this user")
-    mine: bool = Field(False, description="only the caller's own")
-    array: str | None = Field(None, max_length=64, description="only the jobs of this array")
-    limit: int = Field(100, ge=1, le=500)
-    after: str | None = Field(None, description="`next` of the previous page")
 
 
 class SubmitHandler(ApiHandler):
@@ -48,29 +35,15 @@ class SubmitHandler(ApiHandler):
     async def _with_ids(self, sent: JobSubmit) -> JobSubmit:
         return await with_ids(self.api, self.caller, sent)
 
-    def _check_blobs(self, job: Job, sent: JobSubmit) -> None:
-        """The blobs that a submission names are the caller's own."""
-        for digest in job.program.blobs:
-            self._check_blob(digest, sent)
-
     def _with_defaults(self, sent: JobSubmit, project: ProjectName) -> JobSubmit:
         return with_defaults(sent, rules_of(project, self.api.book.pool))
 
-    def _check_blob(self, digest: str, sent: JobSubmit) -> None:
-        """A digest opens nothing: who names it has put its bytes here, for the bundle and for every part of a file."""
-        if not (self.api.owners.has(self.caller.name, digest) and self.api.blobs.touch(digest)):
-            field = "bundle" if digest == sent.bundle else "files"
-            raise Invalid(
-                f"{field}: you have not uploaded the bundle {digest[:12]}… to /blobs; upload it first.",
-                field=field,
-            )
-
     async def _job(self, sent: JobSubmit) -> Job:
-        (job,) = await self._as_in_the_notebook([job_of_submission(self.api, self.caller, sent, self._key())])
+        (job,) = await self.as_in_the_notebook([job_of_submission(self.api, self.caller, sent, self._key())])
         return job
 
-    async def _as_in_the_notebook(self, jobs: Sequence[Job]) -> Sequence[Job]:
-        """Jobs that are sent from a notebook server run in its image, unless they choose another, with its volumes."""
+    async def as_in_the_notebook(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        """Jobs from a notebook server run in its image, unless they choose another, and with its volumes."""
         server = self.request.headers.get("Runai-Notebook")
         if self.api.notebooks is None or server is None:
             return jobs
@@ -90,12 +63,12 @@ class SubmitHandler(ApiHandler):
 
 class ArraysHandler(SubmitHandler):
     @endpoint(
-        "Submit an array of jobs, all or none; they are durable when this answers",
+        "Submit an array of jobs, all or none; they are durable when the response arrives",
         Scope.SUBMIT,
         body=ArraySubmit,
         answer=ArrayView,
         status=201,
-        headers=(("Idempotency-Key", "the same key from the same caller gives the same array"), _NOTEBOOK),
+        headers=(("Idempotency-Key", "a request that repeats the caller's key returns the same array"), NOTEBOOK),
         refuses=(Invalid, Conflict),
     )
     async def post(self) -> None:
@@ -110,8 +83,8 @@ class ArraysHandler(SubmitHandler):
             now=self.api.clock(),
             idempotency_key=self._key(),
         )
-        self._check_blobs(jobs[0], sent.job)
-        jobs = await self._as_in_the_notebook(jobs)
+        check_blobs(self.api, self.caller, jobs[0], sent.job)
+        jobs = await self.as_in_the_notebook(jobs)
         jobs = await self.api.controller.submit_array(jobs)
         array = jobs[0].request.array
         if array is None:
@@ -122,7 +95,7 @@ class ArraysHandler(SubmitHandler):
 
 class CheckHandler(SubmitHandler):
     @endpoint(
-        "Check a job as submitting it would, without queueing it: before its files are uploaded",
+        "Check a job before its files are uploaded, without queueing it",
         Scope.SUBMIT,
         body=JobSubmit,
         status=204,
@@ -131,7 +104,7 @@ class CheckHandler(SubmitHandler):
     async def post(self) -> None:
         sent = await self._with_ids(self.body(JobSubmit))
         job = await self._job(sent)
-        self._check_blobs(job, sent)
+        check_blobs(self.api, self.caller, job, sent)
         await self.api.controller.check(job)
         self.set_status(204)
         self.finish()
@@ -148,32 +121,32 @@ class DryRunHandler(SubmitHandler):
     async def post(self) -> None:
         sent = await self._with_ids(self.body(JobSubmit))
         job = await self._job(sent)
-        self._check_blobs(job, sent)
+        check_blobs(self.api, self.caller, job, sent)
         found = await self.api.controller.dry_run(job)
         self.answer(dry_run_view(found, job, self.api.book, self.access))
 
 
 class JobsHandler(SubmitHandler):
     @endpoint(
-        "Submit a job; it is durable when this answers",
+        "Submit a job; it is durable when the response arrives",
         Scope.SUBMIT,
         body=JobSubmit,
         answer=JobView,
         status=201,
-        headers=(("Idempotency-Key", "the same key from the same caller gives the same job"), _NOTEBOOK),
+        headers=(("Idempotency-Key", "a request that repeats the caller's key returns the same job"), NOTEBOOK),
         refuses=(Invalid, Conflict),
     )
     async def post(self) -> None:
         sent = await self._with_ids(self.body(JobSubmit))
         job = await self._job(sent)
-        self._check_blobs(job, sent)
+        check_blobs(self.api, self.caller, job, sent)
         job = await self.api.controller.submit(job)
         self.set_header("Location", f"{self.api.base_url}api/v1/jobs/{job.id}")
         self.tell_event()
         self.answer(views.job_view(job, self.api.book, self.access), 201)
 
     @endpoint(
-        "The caller's jobs and those of their projects, newest first",
+        "The caller's jobs and those of their projects, by default the newest first",
         Scope.READ,
         query=JobQuery,
         answer=JobPage,
@@ -188,22 +161,13 @@ class JobsHandler(SubmitHandler):
             projects=None if query.mine or self.caller.admin else access.seen_projects,
             user=self.caller.name if query.mine else query.user,
             array=query.array,
-            before=_position(query.after),
+            schedule=query.schedule,
         )
-        jobs = await self.api.controller.jobs(wanted, limit=query.limit)
+        order = order_of(query, self.api.clock())
+        jobs = await self.api.controller.jobs(wanted, order, limit=query.limit)
         seen = [job for job in jobs if access.sees_job(job)]
-        more = f"{jobs[-1].submitted!r}_{jobs[-1].id}" if len(jobs) == query.limit else None
+        more = next_page(order, jobs[-1]) if len(jobs) == query.limit else None
         self.answer(JobPage(jobs=views.job_views(seen, self.api.book, access), next=more))
-
-
-def _position(after: str | None) -> tuple[float, str] | None:
-    if after is None:
-        return None
-    submitted, _, job_id = after.partition("_")
-    try:
-        return float(submitted), job_id
-    except ValueError:
-        raise Invalid("after: pass the `next` of the previous page.", field="after") from None
 
 
 class JobHandler(ApiHandler):
@@ -212,6 +176,21 @@ class JobHandler(ApiHandler):
         self.tell_event()
         access = self.access
         job = access.visible_job(await self.find(job_id), job_id)
+        self.answer(views.job_views([job], self.api.book, access)[0])
+
+    @endpoint(
+        "Change the priority of a job that has not ended; the next plan uses it",
+        Scope.SUBMIT,
+        body=JobChange,
+        answer=JobView,
+        refuses=(NotFound, Forbidden, Conflict, Invalid),
+    )
+    async def patch(self, job_id: JobId) -> None:
+        access = self.access
+        job = access.controlled_job(await self.find(job_id), job_id)
+        priority = self.body(JobChange).priority
+        job = await self.api.controller.set_priority(job.id, priority, access.stranger_to(job))
+        self.tell_event()
         self.answer(views.job_views([job], self.api.book, access)[0])
 
     @endpoint(
@@ -241,8 +220,22 @@ class ExplainHandler(ApiHandler):
         self.answer(explanation(job, self.api.book, access, self.api.clock()))
 
 
+class SubmissionHandler(ApiHandler):
+    @endpoint(
+        "A job as its owner submitted it, with the defaults that applied; POST /jobs accepts it",
+        Scope.SUBMIT,
+        answer=JobSubmit,
+        refuses=(NotFound, Forbidden),
+    )
+    async def get(self, job_id: JobId) -> None:
+        job = self.access.owned_job(await self.find(job_id), job_id)
+        self.set_header("Content-Type", "application/json")
+        # What is left open stays open: some fields may not be given together.
+        self.finish(submission_of(job).model_dump_json(exclude_unset=True))
+
+
 class VerbHandler(ApiHandler):
-    """One of the controller's verbs, on a job of the caller's own or, for an administrator, on any."""
+    """One of the controller's verbs, on the caller's own job or, for an administrator, on any."""
 
     async def apply(self, job_id: JobId, verb: Callable[[JobId, str | None], Awaitable[Job]]) -> None:
         access = self.access
@@ -253,14 +246,14 @@ class VerbHandler(ApiHandler):
 
 
 class CancelHandler(VerbHandler):
-    @endpoint("Stop a job for good", Scope.SUBMIT, answer=JobView, refuses=(NotFound, Forbidden, Conflict))
+    @endpoint("Cancel a job", Scope.SUBMIT, answer=JobView, refuses=(NotFound, Forbidden, Conflict))
     async def post(self, job_id: JobId) -> None:
         await self.apply(job_id, self.api.controller.cancel)
 
 
 class PauseHandler(VerbHandler):
     @endpoint(
-        "Stop a job until it is resumed",
+        "Pause a job until it is resumed",
         Scope.SUBMIT,
         answer=JobView,
         refuses=(NotFound, Forbidden, Conflict),

@@ -1,8 +1,8 @@
-"""One open event stream: what waits to be written to it, how far it has come, and whose it is.
+"""One open event stream: its queue, its position and its caller.
 
-What must hold: a listener costs a bounded amount of memory however slow it is. What waits is shared with all who are
-told the same, and of that only so many pieces are kept; one that falls behind them is told again from where it stands,
-by pages.
+What must hold: a listener uses a bounded amount of memory, however slow it is. Queued pieces are shared with all
+listeners that get the same, and their number is bounded; a listener that falls behind catches up from its position, in
+pages.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from scheduler.api.access import Access, Caller
 
 QUEUE = 256
-"""So many pieces wait for a slow listener before it falls behind."""
+"""The most pieces in the queue of a slow listener before it falls behind."""
 
 _HEARTBEAT = b": still here\n\n"
 
 
 class Listener:
-    """`told` is the last event that it was told or needs not be told, `sent` the last one before everything that waits.
+    """`told` is the last event that was queued for it or that it does not need, `sent` the last one before the queue.
 
-    `subject`: it is told of this one only. `view`: it keeps a view of the pool, and can read it anew. `shown` are the
-    jobs of whose place in line it is told (`None`: the caller's own), `added` those of them that are new;
-    `all_projects`: it is told of every project's figures, not only of the caller's; `seen` is the number of the latest
-    figures that it was told. `identify` asks again whose it is; `None`: nobody's who may listen. `since`: when it was
-    last written to, or took that.
+    `subject`: it gets only the events of this one. `view`: it keeps a view of the pool, and can reload it. `shown` are
+    the jobs whose position it gets (`None`: the caller's own), `added` the new ones among them; `all_projects`: it gets
+    the figures of every project, not only of the caller's; `seen` is the number of the latest figures that it was sent.
+    `identify` returns its caller again; `None`: no longer permitted. `since`: when it was last written to, or last
+    read.
     """
 
     __slots__ = (
@@ -89,11 +89,11 @@ class Listener:
 
     @property
     def blocked(self) -> bool:
-        """Whether what was written last is not all taken yet; since `since`."""
+        """Whether it has not yet read all that was written, since `since`."""
         return self._writing is not None
 
     def begin(self, event: int) -> None:
-        """It has been told everything up to this event."""
+        """It has been sent everything up to this event."""
         self.told = self.sent = event
         self.behind = False
 
@@ -102,15 +102,15 @@ class Listener:
         self.flush()
 
     def tell(self, piece: bytes | None, event: int) -> bool:
-        """Put an event behind what waits, once; whether there is something new to `flush`. `None`: it needs not be
-        told."""
+        """Append an event to the queue, once; whether there is something new to `flush`. `None`: it does not need the
+        event."""
         if event <= self.told or self.behind:
             return False
         self.told = event
         return piece is not None and self.add(piece)
 
     def add(self, piece: bytes) -> bool:
-        """Put a piece behind what waits; whether it has a place."""
+        """Append a piece to the queue; whether there is room."""
         if len(self._pending) >= QUEUE:
             self.behind = True
             self._pending.clear()
@@ -119,14 +119,14 @@ class Listener:
         return not self.behind
 
     def flush(self) -> None:
-        """Write what waits, if what was written before has been taken."""
+        """Write the queue, if everything written before has been read."""
         if self._pending and self._writing is None and not self._stream.closed():
             self.sent = self.told
             self._write(self._pending)
             self._pending = []
 
     async def send(self, pieces: Iterable[bytes]) -> None:
-        """Write at once, and wait until it is taken. Raises `StreamClosedError`."""
+        """Write at once, and wait until it is read. Raises `StreamClosedError`."""
         while self._writing is not None:
             await asyncio.wait((self._writing,))
         self._write(pieces)
@@ -159,7 +159,8 @@ class Listener:
 
 
 class Reader:
-    """All listeners of one caller, who see alike; `changed` is the number of the latest change of what that is."""
+    """All listeners of one caller, which may see the same; `changed` is the number of the latest change of what that
+    is."""
 
     __slots__ = ("access", "changed", "listeners")
 

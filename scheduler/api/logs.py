@@ -1,4 +1,4 @@
-"""A worker's output as text: one page of it, or all of it as it grows."""
+"""A worker's output as text: one page, or a stream that follows it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from scheduler.engines.files import JobFiles
 
 PAGE = 1024 * 1024
-"""The most bytes that one page, or one piece of a stream, has."""
+"""The most bytes of one page, or of one piece of a stream."""
 
 CHECK_EVERY = 30.0
-"""After how many seconds a stream asks again whether its caller still may read it."""
+"""After how many seconds a stream checks its caller's permissions again."""
 
 _SOON, _LATER = 0.05, 0.5
 
 _TOGETHER = 0.025
-"""Seconds between two pieces of a stream: what a job prints within them goes together, so that one that prints without
-end costs the scheduler little."""
+"""Seconds between two pieces of a stream: output within them is sent together, so that a job that prints without end
+costs the scheduler little."""
 
 
 class LogQuery(BaseModel):
@@ -45,22 +45,22 @@ class LogQuery(BaseModel):
 
 
 class Reading(Protocol):
-    """One reader's way through the output of a job's attempts."""
+    """One reader's position in the output of a job's attempts."""
 
     attempt: int
     rank: int
     seen: int
-    """So much of the attempt's log it knows; a reader that waits does so for more."""
+    """The length of the attempt's log that it knows; a waiting reader waits for more."""
 
     async def take(self, over: bool) -> bytes:
-        """What is new, as it is sent; `over`: the attempt has ended."""
+        """The new output, as it is sent; `over`: the attempt has ended."""
 
     def next_attempt(self) -> bytes:
-        """Go on to the next attempt; what is sent between the two."""
+        """Continue with the next attempt; returns what is sent between the two."""
 
 
 class FollowHandler(ApiHandler):
-    """Sends what there is and, to who follows, what comes."""
+    """Sends the existing output and, with `follow`, new output as it comes."""
 
     async def send(self, job: Job, reading: Reading, *, follow: bool, only: bool) -> None:
         self.set_header("Runai-Attempt", str(reading.attempt))
@@ -81,22 +81,22 @@ class FollowHandler(ApiHandler):
         return self.access.owned_job(await self.find(job_id), job_id)
 
     def first(self, job: Job, attempt: int | None, follow: bool) -> int:
-        """The attempt to begin with. Raises `NotFound`."""
+        """The first attempt to send. Raises `NotFound`."""
         latest = job.attempts[-1].number if job.attempts else 0
         if attempt is not None and attempt > latest + follow:
             raise NotFound(f"Job {job.id} has had {latest} attempts.", field="attempt")
         return attempt or latest or 1
 
     async def _follow(self, job: Job, reading: Reading, only: bool) -> None:
-        """Send what there is and what comes, no faster than it is taken, until there is no more.
+        """Send existing and new output, no faster than it is read, until there is no more.
 
-        That is the end of the first attempt where it is the `only` one asked for, else the end of the job. It also ends
-        when the caller may no longer read it.
+        It ends with the attempt, where it is the `only` one requested, else with the job. It also ends when the caller
+        may no longer read it.
         """
         checked, pause = time.monotonic(), _SOON
         await self.flush()
         while not self._stopped:
-            # The job first and its log after it: what an ended attempt wrote is complete when it is read.
+            # Read the job before its log: the log of an ended attempt is then complete.
             job = await self.owned(job.id)
             latest = job.attempts[-1].number if job.attempts else 0
             runs = _runs(job, reading)
@@ -119,7 +119,7 @@ class FollowHandler(ApiHandler):
                     return
 
     async def _grows(self, job: Job, reading: Reading) -> bool:
-        """Wait for more of this attempt's output; False where no more will come, or nobody reads any more."""
+        """Wait for more of this attempt's output; false where no more will come, or the reader has gone."""
         wait = self.api.files.grown(log_file(job.id, reading.attempt, reading.rank), reading.seen)
         self._waiting = asyncio.ensure_future(wait)
         done, _ = await asyncio.wait({self._waiting}, timeout=CHECK_EVERY)

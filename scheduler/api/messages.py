@@ -1,7 +1,6 @@
-"""Events as they are written to a stream: made once for all who may see them alike.
+"""Events as they are written to a stream: made once for all listeners that may see the same.
 
-What must hold: whoever may not see a job that a reason speaks of is never given a text that was made for somebody who
-may.
+What must hold: a listener that may not see a job in a reason never gets a text that was made for one that may.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def written(event: Event, *, id: int | None = None) -> bytes:
-    """A message of a stream of server-sent events; with an id whoever resumes after it."""
+    """A message of a stream of server-sent events, with an id from which a client may resume."""
     head = "" if id is None else f"id: {id}\n"
     return f"{head}event: {event.kind}\ndata: {event.model_dump_json()}\n\n".encode()
 
 
 class Message:
-    """One event. `job` is the one that it is about, as it is now; `None` where nothing is left of it."""
+    """One event. `job` is its job as it is now; `None` where it was deleted."""
 
     def __init__(
         self, record: EventRecord, job: Job | None, book: Book, session_grant: Callable[[Session], Grant]
@@ -45,7 +44,7 @@ class Message:
             self._mentioned = mentioned(job, book, reason)
 
     def text(self, access: Access) -> bytes:
-        """For a caller who may see the event."""
+        """The text for a caller who may see the event."""
         key = self._alike(access)
         text = self._texts.get(key)
         if text is None:
@@ -53,7 +52,7 @@ class Message:
         return text
 
     def _alike(self, access: Access) -> Hashable:
-        """Callers with equal keys are told the same."""
+        """Callers with equal keys get the same text."""
         if self._job is not None:
             return access.owns(self._job), redaction.visible(self._mentioned, self._book, access)
         return access.caller.admin
@@ -68,7 +67,7 @@ class Message:
         if record.kind.startswith("job."):
             told.data.pop("reason", None)  # it may name jobs that the caller may not see, and can no longer be checked
         elif record.kind.startswith("session.") and (session := book.sessions.get(SessionId(record.subject))):
-            view = session_view(session, {node.name: node for node in book.nodes}, self._session_grant(session))
+            view = session_view(session, book, self._session_grant(session))
             return told.model_copy(update={"session": view})
         elif record.kind.startswith(("project.", "pool.")) and not access.caller.admin:
             told.data.clear()
@@ -76,7 +75,7 @@ class Message:
 
 
 def mentioned(job: Job, book: Book, *texts: str) -> tuple[str, ...]:
-    """Whom the view of a job, and these texts, speak of."""
+    """The workloads that the view of a job, and these texts, mention."""
     decision = book.decision(job.id)
     reasons = [job.reason, *texts, *(attempt.reason for attempt in job.attempts)]
     if decision is None:

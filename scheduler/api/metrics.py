@@ -1,5 +1,4 @@
-"""What Prometheus scrapes. Gauges are read from the book when they are asked for; counts and times are kept as they
-come."""
+"""What Prometheus scrapes. Gauges are read from the book on a scrape; counters and times are updated continuously."""
 
 from __future__ import annotations
 
@@ -15,25 +14,26 @@ from prometheus_client.registry import Collector
 from scheduler.api.projects import ProjectViews
 from scheduler.api.views import environment_totals
 from scheduler.controller.accounting import waited
-from scheduler.model import ONE, Ending, GpuKey, Job, JobId, JobState
+from scheduler.model import ONE, Ending, GpuKey, Job, JobId, JobState, Node
+from scheduler.telemetry import SLOWING
 
 if TYPE_CHECKING:
     from scheduler.controller import Controller
     from scheduler.controller.book import Book
     from scheduler.policy import Plan, Snapshot, SnapshotPlanner
-    from scheduler.telemetry import GpuUsage, Inventory
+    from scheduler.telemetry import GpuSample, GpuUsage, Inventory
 
 _WAIT_SECONDS = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 72 * 3600)
 MEBIBYTE = 1024 * 1024
 
 _STOPPING = 10_000
-"""So many of the jobs that were stopped last are remembered, in order to count each attempt once."""
+"""The number of recently stopped jobs to remember, so that each attempt is counted once."""
 
 _PLAN_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 
 
 class Metrics:
-    """The figures of one scheduler, in a registry of its own."""
+    """The metrics of one scheduler, in their own registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -77,14 +77,14 @@ class Metrics:
         self.registry.register(_Gauges(book, inventory))
 
     def erred(self, seconds: float) -> None:
-        """An estimate was wrong by so much."""
+        """Record the error of an estimate, in seconds."""
         self._error.observe(seconds)
 
     def answered(self, method: str, handler: str, status: int) -> None:
         self._requests.labels(method, handler, str(status)).inc()
 
     async def follow(self, controller: Controller) -> None:
-        """Take the queue waits and the reclaims from what happens, until the controller stops."""
+        """Count queue waits and reclaims from the events, until the controller stops."""
         async for event in controller.events():
             state = (event.data or {}).get("state") if event.kind == "job.state" else None
             if state not in (JobState.STARTING, JobState.STOPPING):
@@ -98,7 +98,7 @@ class Metrics:
                 self._reclaimed(job, job.attempt.number)
 
     def _reclaimed(self, job: Job, attempt: int) -> None:
-        """An attempt may be told of more than once while it stops."""
+        """Several events may report an attempt while it stops."""
         if self._counted.pop(job.id, 0) < attempt:
             self._reclaims.labels(job.request.project).inc()
         self._counted[job.id] = attempt
@@ -106,7 +106,7 @@ class Metrics:
             del self._counted[next(iter(self._counted))]
 
     def timed(self, planner: SnapshotPlanner) -> Callable[[Snapshot], Plan]:
-        """The same planner, with its time taken."""
+        """The same planner, which also records its time."""
 
         def decided(snapshot: Snapshot) -> Plan:
             with self._plan.time():
@@ -126,7 +126,7 @@ class _Gauges(Collector):
         self._inventory = inventory
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: to describe would be to collect, before there is anything to read."""
+        """Nothing: describing would have to collect, before there is anything to read."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
@@ -152,6 +152,7 @@ class _Gauges(Collector):
         yield gpus
         yield from _of_projects(book)
         yield from _of_gpus(book, self._inventory.usage(book.nodes))
+        yield from _of_samples(book.nodes, self._inventory.samples(book.nodes))
 
 
 def _of_projects(book: Book) -> Iterable[Metric]:
@@ -189,3 +190,41 @@ def _of_gpus(book: Book, usage: Mapping[GpuKey, GpuUsage]) -> Iterable[Metric]:
                 if measured.utilisation is not None:
                     busy.add_metric(names, measured.utilisation)
     yield from (held, busy, memory)
+
+
+def _of_samples(nodes: Iterable[Node], samples: Mapping[GpuKey, GpuSample]) -> Iterable[Metric]:
+    """What sampled GPUs report: a GPU has no value where it does not report one."""
+    place = ["node", "gpu"]
+    size = GaugeMetricFamily("runai_gpu_memory_bytes", "Memory of a GPU", labels=place)
+    power = GaugeMetricFamily("runai_gpu_power_watts", "Power that a GPU draws", labels=place)
+    warm = GaugeMetricFamily("runai_gpu_temperature_celsius", "Temperature of a GPU", labels=place)
+    slowed = GaugeMetricFamily(
+        "runai_gpu_throttled", "1 if a GPU is slowed down for this reason", labels=[*place, "reason"]
+    )
+    errors = GaugeMetricFamily(
+        "runai_gpu_memory_errors", "Memory errors (ECC) of a GPU since its last reset", labels=[*place, "kind"]
+    )
+    processes = GaugeMetricFamily("runai_gpu_processes", "Processes that use a GPU", labels=place)
+    failing = GaugeMetricFamily("runai_gpu_failing", "1 if a GPU fails and gets no work", labels=place)
+    for node in nodes:
+        failures = dict(node.failing)
+        for gpu in range(node.gpus):
+            names, sample = [node.name, str(gpu)], samples.get(GpuKey((node.name, gpu)))
+            if sample is not None or gpu in failures:
+                failing.add_metric(names, gpu in failures)
+            if sample is None:
+                continue
+            if sample.memory is not None:
+                size.add_metric(names, sample.memory * MEBIBYTE)
+            if sample.power is not None:
+                power.add_metric(names, sample.power)
+            if sample.temperature is not None:
+                warm.add_metric(names, sample.temperature)
+            if sample.throttle is not None:
+                for reason in SLOWING:
+                    slowed.add_metric([*names, str(reason.name).lower()], bool(sample.throttle & reason))
+            for kind, count in (("corrected", sample.corrected), ("uncorrected", sample.uncorrected)):
+                if count is not None:
+                    errors.add_metric([*names, kind], count)
+            processes.add_metric(names, len(sample.processes))
+    yield from (size, power, warm, slowed, errors, processes, failing)

@@ -1,4 +1,4 @@
-"""Nodes: an administrator drains them, and has them take work again."""
+"""Nodes: an administrator drains them and returns them to use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scheduler.schema import NodeDrain
 
 class DrainHandler(ApiHandler):
     @endpoint(
-        "Give a node no new work; running work continues to its end",
+        "Drain a node: it gets no new work, and running work continues to its end",
         Scope.ADMIN,
         body=NodeDrain,
         status=204,
@@ -24,7 +24,7 @@ class DrainHandler(ApiHandler):
             raise NotFound(f"There is no node {node!r}.")
         await self._become(NodeName(node), self.body(NodeDrain).reason)
 
-    @endpoint("Let a drained node take work again", Scope.ADMIN, status=204, refuses=(NotFound,))
+    @endpoint("Let a drained node accept new work again", Scope.ADMIN, status=204, refuses=(NotFound,))
     async def delete(self, node: str) -> None:
         if node not in dict(self.api.book.pool.drained):
             raise NotFound(f"The node {node!r} is not drained.")

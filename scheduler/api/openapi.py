@@ -1,4 +1,4 @@
-"""OpenAPI 3.1, written from the routes and the types that the handlers themselves use."""
+"""OpenAPI 3.1, generated from the routes and types of the handlers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PARAMETER = re.compile(r"\{(\w+)\}")
 
 
 def describe(routes: Iterable[tuple[str, type[ApiHandler]]], base_url: str) -> dict[str, Any]:
-    """The document for `routes`, of which each method must have an `Endpoint`."""
+    """The document for `routes`; each method must have an `Endpoint`."""
     routes = list(routes)
     names, schemas = _schemas(endpoint for _, handler in routes for endpoint in handler.endpoints.values())
     return {
@@ -57,12 +57,12 @@ def describe(routes: Iterable[tuple[str, type[ApiHandler]]], base_url: str) -> d
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "A token of the hub, or of the state folder; `token …` is taken as `Bearer …`.",
+                    "description": "A token from the hub or the state folder; `token …` is accepted, too.",
                 },
                 "worker": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "The token that the agent of a worker is started with; it ends with its worker.",
+                    "description": "The token that a worker's agent is started with; it expires when the worker ends.",
                 },
             },
         },
@@ -70,7 +70,7 @@ def describe(routes: Iterable[tuple[str, type[ApiHandler]]], base_url: str) -> d
 
 
 def _schemas(endpoints: Iterable[Endpoint]) -> tuple[dict[type[BaseModel], dict[str, Any]], dict[str, Any]]:
-    """A reference for each type, and what these refer to."""
+    """A reference for each type, and the definitions."""
     types: dict[type[BaseModel], None] = dict.fromkeys(
         kind for endpoint in endpoints for kind in (endpoint.body, endpoint.answer) if kind is not None
     )
@@ -139,7 +139,7 @@ def _query_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
 
 
 def _inline(schema: Any, definitions: dict[str, Any]) -> Any:
-    """A schema with what it refers to in its place: queries hold nothing but simple values."""
+    """A schema with its references resolved: queries contain only simple values."""
     if isinstance(schema, list):
         return [_inline(part, definitions) for part in schema]
     if not isinstance(schema, dict):
@@ -191,7 +191,7 @@ def _content(endpoint: Endpoint, refs: dict[type[BaseModel], dict[str, Any]]) ->
 def _refusals(path: str, endpoint: Endpoint) -> list[type[RunaiError]]:
     kinds: set[type[RunaiError]] = {TooLarge, *endpoint.refuses}
     if _PARAMETER.search(path):
-        kinds.add(NotFound)  # such a path may name nothing, or something that could not be
+        kinds.add(NotFound)  # such a path may name something that does not exist
     if endpoint.scope is not None:
         kinds |= {Unauthenticated, Forbidden, TooMany, Unavailable}
     if endpoint.body is not None or endpoint.query is not None:

@@ -1,4 +1,4 @@
-"""What operators and machines ask: is it alive, is it ready, how does it do, and what is its API."""
+"""For operators and monitoring: liveness, readiness, metrics and the API description."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ReadyHandler(ApiHandler):
 
 
 class MetricsHandler(ApiHandler):
-    """For administrators, and for whoever has the scrape token, which opens nothing else."""
+    """For administrators, and for the scrape token, which opens nothing else."""
 
     async def authenticate(self, scope: Scope) -> Caller:
         token, scrape = token_of(self.request), self.api.scrape_token
@@ -44,7 +44,7 @@ class MetricsHandler(ApiHandler):
             return Caller(UserName("metrics"), frozenset())
         return await super().authenticate(scope)
 
-    @endpoint("Figures for Prometheus", Scope.ADMIN, media=TEXT)
+    @endpoint("Metrics for Prometheus", Scope.ADMIN, media=TEXT)
     async def get(self) -> None:
         self.set_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
         self.finish(self.api.metrics.text())

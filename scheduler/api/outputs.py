@@ -1,4 +1,4 @@
-"""What a job brought back: the files of its output folder, for its owner."""
+"""The files of a job's output folder, for its owner."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class OutputsHandler(OutputsBase):
 
 
 class OutputHandler(OutputsBase):
-    @endpoint("One of these files", Scope.SUBMIT, media=BYTES, refuses=(NotFound, Forbidden))
+    @endpoint("One output file of a job", Scope.SUBMIT, media=BYTES, refuses=(NotFound, Forbidden))
     async def get(self, job_id: JobId, path: str) -> None:
         job = await self.owned(job_id)
         file = await self.api.files.open_file(output_file(job.id, path))
@@ -50,7 +50,7 @@ class OutputHandler(OutputsBase):
         finally:
             await file.close()
         if left:
-            # The file became shorter meanwhile: a broken connection says so, a complete answer would lie.
+            # The file has become shorter meanwhile: abort, as a complete answer would be wrong.
             self.close_connection()
         else:
             self.finish()

@@ -1,5 +1,5 @@
-"""Who has put which bundle or blob, so that nobody can use what somebody else has put by knowing its digest, and how
-much of the disk each user takes."""
+"""The uploader of each bundle or blob, so that nobody can use another user's upload by knowing its digest, and the disk
+space of each user."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from scheduler.files.durable import sync
 
 
 class Owners:
-    """Who has put which bundle: an empty file `<user>/<digest>` each, with the user's name hashed. `size` tells a
-    bundle's."""
+    """An empty file `<user>/<digest>` for each upload, with the user's name hashed. `size` returns the size of a
+    bundle."""
 
     def __init__(self, folder: Path, size: Callable[[str], int]) -> None:
         self._folder = folder
@@ -34,7 +34,7 @@ class Owners:
         return known
 
     def expect(self, user: str, size: int, most: int | None) -> None:
-        """Count what a user is about to put, in bytes, until `received`. Raises `TooMany` where that would be over
+        """Count what a user is about to upload, in bytes, until `received`. Raises `TooMany` where that would exceed
         `most`."""
         with self._changing:
             used = self._use(user) + self._expected[user]
@@ -46,14 +46,14 @@ class Owners:
             self._expected[user] += size
 
     def received(self, user: str, size: int) -> None:
-        """What was expected has been added, or will not come."""
+        """The expected upload has been added or has failed."""
         with self._changing:
             self._expected[user] -= size
             if not self._expected[user]:
                 del self._expected[user]
 
     def add(self, user: str, digest: str) -> None:
-        """Durable when it returns."""
+        """Record an upload; durable when it returns."""
         mark = self._mark(user, digest)
         with self._changing:
             if mark.is_file():
@@ -66,7 +66,7 @@ class Owners:
             sync(folder)
 
     def sweep(self, exists: Callable[[str], bool]) -> None:
-        """Forget who has put what is no longer there."""
+        """Forget the uploaders of blobs that no longer exist."""
         for mark in self._folder.glob("*/*"):
             with self._changing:
                 if not exists(mark.name):
@@ -76,7 +76,7 @@ class Owners:
             self._used.clear()
 
     def _use(self, user: str) -> int:
-        """How many bytes a user has put that are still here."""
+        """The bytes of a user's uploads that still exist."""
         used = self._used.get(user)
         if used is None:
             used = self._used[user] = sum(map(self._size_now, self._of(user).glob("*")))

@@ -1,6 +1,6 @@
-"""The page of the pool for browsers behind a hub, at the root of the service; it shows what the API says.
+"""The page of the pool for browsers behind a hub, at the root of the service; it shows what the API returns.
 
-It is a shell: `static/admin.js` fills it, as the user who is logged in. It runs no script and takes no style but its
+It is an empty page that `static/admin.js` fills, as the user who is logged in. It allows no script or style except its
 own.
 """
 
@@ -35,7 +35,7 @@ CSP = "; ".join(
 
 
 def close_headers(handler: RequestHandler) -> None:
-    """Nothing foreign runs, and nothing is framed, sniffed or told to another site."""
+    """Forbid foreign scripts, framing, sniffing and referrers."""
     handler.set_header("Content-Security-Policy", CSP)
     handler.set_header("X-Content-Type-Options", "nosniff")
     handler.set_header("Referrer-Policy", "no-referrer")
@@ -43,7 +43,7 @@ def close_headers(handler: RequestHandler) -> None:
 
 
 class PageHandler(HubOAuthenticated, RequestHandler):  # type: ignore[misc]
-    """Sends who is not logged in to the hub (with PKCE), and shows the page to who may read."""
+    """Sends users who are not logged in to the hub (with PKCE), and shows the page to users with the read scope."""
 
     def initialize(self, authenticator: Authenticator, hub: HubOAuth) -> None:
         self.authenticator = authenticator
@@ -64,7 +64,7 @@ class PageHandler(HubOAuthenticated, RequestHandler):  # type: ignore[misc]
         caller: Caller = self.current_user
         if Scope.READ not in caller.scopes:
             raise HTTPError(403)
-        # Reading the token sets its cookie, which the page's script sends back with what it changes.
+        # Reading the token sets its cookie, which the page's script sends with its changes.
         assert self.xsrf_token
         self.render(
             str(HERE / "templates" / "page.html"),
@@ -88,7 +88,7 @@ class PageHandler(HubOAuthenticated, RequestHandler):  # type: ignore[misc]
 
 
 class PageFiles(StaticFileHandler):
-    """The page's script, styles and fonts. They are the same for everybody and say nothing of anybody."""
+    """The page's script, styles and fonts. They are the same for everybody and contain no data."""
 
     def set_default_headers(self) -> None:
         close_headers(self)

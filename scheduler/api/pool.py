@@ -1,4 +1,4 @@
-"""The pool, its projects and who asks: `/me`, `/pool`, `/pool/file`, `/pool/apply`, `/projects`."""
+"""The pool, its projects and the caller: `/me`, `/pool`, `/pool/file`, `/pool/apply`, `/projects`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ApplyQuery(BaseModel):
 class PreviewQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    remove: bool = Field(False, description="what removing the project of that name would bring about")
+    remove: bool = Field(False, description="preview the removal of the project with this name")
 
 
 class MeHandler(ApiHandler):
@@ -39,23 +39,23 @@ class MeHandler(ApiHandler):
 
 
 class PoolHandler(ApiHandler):
-    @endpoint("Every GPU and who holds it, as far as the caller may see", Scope.READ, answer=PoolView)
+    @endpoint("All GPUs and who holds them, as far as the caller may see", Scope.READ, answer=PoolView)
     async def get(self) -> None:
         book = self.api.book
         self.tell_event()
-        # Where the engine picks GPUs, nobody knows which workload keeps which one busy.
+        # Where the engine picks GPUs, it is not known which workload uses which one.
         usage = {} if self.api.traits.picks_gpus else self.api.inventory.usage(book.nodes)
         self.answer(views.pool_view(book, usage, self.access))
 
 
 class PoolFileHandler(ApiHandler):
-    @endpoint("The pool file that declares the pool as it is", Scope.ADMIN, answer=PoolFile)
+    @endpoint("The pool file that describes the current pool", Scope.ADMIN, answer=PoolFile)
     async def get(self) -> None:
         self.answer(file_of(self.api.book.pool))
 
 
 class SnapshotHandler(ApiHandler):
-    @endpoint("The pool as the policy sees it now, as a scenario that `jupyter runai plan` reads", Scope.ADMIN)
+    @endpoint("The current pool as the policy sees it, as a scenario for `jupyter runai plan`", Scope.ADMIN)
     async def get(self) -> None:
         snapshot = self.api.controller.snapshot()
         text = await asyncio.to_thread(lambda: json.dumps(without_defaults(scenario_of(snapshot))))
@@ -90,7 +90,7 @@ class PoolApplyHandler(ApiHandler):
 
 class PoolPreviewHandler(ApiHandler):
     @endpoint(
-        "What adding a project, changing or removing it would bring about, with the warnings that are new",
+        "Preview the effects and new warnings of adding, changing or removing a project",
         Scope.ADMIN,
         body=ProjectEntry,
         query=PreviewQuery,
@@ -113,11 +113,16 @@ class ProjectsHandler(ApiHandler):
         self.answer(ProjectList(projects=project_views(self.api.book, self.access, self.api.clock())))
 
 
-_IF_MATCH = ("If-Match", "the ETag of the project as the caller has seen it; absent: whatever it has become")
+_IF_MATCH = ("If-Match", "the ETag of the version that the caller has read; absent: any version")
 
 
 class ProjectHandler(ApiHandler):
-    @endpoint("One project; its ETag names what is declared of it", Scope.READ, answer=ProjectView, refuses=(NotFound,))
+    @endpoint(
+        "One project; its ETag identifies the version of its declaration",
+        Scope.READ,
+        answer=ProjectView,
+        refuses=(NotFound,),
+    )
     async def get(self, name: str) -> None:
         self._answer(name)
 
@@ -126,7 +131,7 @@ class ProjectHandler(ApiHandler):
         Scope.ADMIN,
         body=ProjectEntry,
         answer=ProjectView,
-        headers=(_IF_MATCH, ("If-None-Match", "`*`: add a project, and change none")),
+        headers=(_IF_MATCH, ("If-None-Match", "`*`: add a project, but do not change an existing one")),
         refuses=(Invalid, Conflict, Changed),
     )
     async def put(self, name: str) -> None:
@@ -156,14 +161,14 @@ class ProjectHandler(ApiHandler):
         self.finish()
 
     def _refuse_changed(self, name: str) -> None:
-        """Raise `Changed` where the project is not what the caller's request is meant for."""
+        """Raise `Changed` where the project has changed since the caller read it."""
         headers = self.request.headers
         now = self._etag(name)
         if now is not None and headers.get("If-None-Match") == "*":
             raise Changed(f"There is a project {name!r} already; choose another name, or edit that one.", field="name")
         seen = headers.get("If-Match")
         if seen is not None and now is None:
-            raise Changed(f"Project {name!r} has been removed meanwhile; add it again, or leave it so.")
+            raise Changed(f"Project {name!r} has been removed meanwhile; add it again if it is still needed.")
         if seen is not None and seen.removeprefix("W/") != now:
             raise Changed(f"Project {name!r} has been changed meanwhile; look at it again, then repeat your change.")
 

@@ -1,4 +1,4 @@
-"""What a change of the pool would bring about: what differs in the pool file, what to know, who would be stopped."""
+"""The preview of a change of the pool: the differences in the pool file, warnings, and the effects on jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scheduler.api.context import Context
 
 NAMED = 20
-"""So many jobs of a project are named."""
+"""The most jobs of a project that are named."""
 
 
 async def previewed(api: Context, after: Pool) -> Applied:

@@ -1,4 +1,4 @@
-"""The projects as a caller sees them, and how they stand now."""
+"""The projects and their current use, as a caller may see them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOTHING = ProjectFigures(fair_share=0, allocated=0, demand=0, could_start=0)
 
 
 def etag(project: Project) -> str:
-    """What is declared of a project, as `ETag` and `If-Match` name it: its use does not change it."""
+    """The entity tag of a project's declaration: its use does not change it."""
     return f'"{hashlib.sha256(project_entry(project).model_dump_json().encode()).hexdigest()[:16]}"'
 
 
@@ -49,7 +49,7 @@ class ProjectViews:
         self._running, self._waiting = _counts(book)
 
     def source(self, project: Project) -> tuple[object, ...]:
-        """What the view of a project is made of, but for its recent use."""
+        """What the view of a project is made of, except its recent use."""
         name = project.name
         figures = self._figures.get(name, _NOTHING)
         return project, self._pool, figures, self._running.get(name, 0), self._waiting.get(name, 0)

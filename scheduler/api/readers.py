@@ -1,4 +1,4 @@
-"""Who listens: the listeners by what they may see, so that an event finds those it is for without asking each."""
+"""The listeners by what they may see, so that the listeners of an event are found without checking each."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from scheduler.api.access import Access, Caller
 from scheduler.api.listener import Listener, Reader
+from scheduler.api.recent import OF_USERS
 
 if TYPE_CHECKING:
     from scheduler.store import EventRecord
 
 
 class Readers:
-    """`access` tells what a caller may see now; `number` numbers changes."""
+    """`access` returns what a caller may see now; `number` numbers changes."""
 
     def __init__(self, access: Callable[[Caller], Access], number: Callable[[], int]) -> None:
         self._access = access
@@ -24,7 +25,7 @@ class Readers:
         self._projects: dict[str, dict[Reader, None]] = {}
 
     def enter(self, listener: Listener, caller: Caller) -> None:
-        """A caller has this listener."""
+        """Add a listener of a caller."""
         reader = self._callers.get(caller)
         if reader is None:
             reader = self._callers[caller] = Reader(self._access(caller), self._number())
@@ -39,7 +40,7 @@ class Readers:
             self._take_out(reader)
 
     def listeners_of(self, record: EventRecord) -> Iterator[Listener]:
-        """Those who are live and may see this event."""
+        """The live listeners that may see this event."""
         for reader in list(self._readers_of(record)):
             for listener in list(reader.listeners):
                 if listener.live and listener.subject in (None, record.subject):
@@ -49,7 +50,7 @@ class Readers:
         return iter(list(self._callers.values()))
 
     def look_again(self, reader: Reader) -> None:
-        """The pool has changed, and with it perhaps what this reader may see."""
+        """Update what this reader may see after a change of the pool."""
         if reader.access.caller not in self._callers:
             return
         self._take_out(reader)
@@ -58,7 +59,7 @@ class Readers:
         self._file(reader)
 
     def _readers_of(self, record: EventRecord) -> Iterable[Reader]:
-        if not record.kind.startswith(("job.", "session.")):
+        if not record.kind.startswith(OF_USERS):
             return self._callers.values()
         found = dict(self._administrators)
         found.update(self._users.get(record.user or "", {}))

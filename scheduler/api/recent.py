@@ -1,4 +1,5 @@
-"""The latest events in memory, by the users they concern: a listener that was away catches up without the store."""
+"""The latest events in memory, by the users that they concern: a listener that reconnects catches up without the
+store."""
 
 from __future__ import annotations
 
@@ -14,11 +15,14 @@ if TYPE_CHECKING:
     from scheduler.store import EventRecord
 
 KEPT = 10_000
-"""How many events are in memory, at least."""
+"""The minimum number of events in memory."""
+
+OF_USERS = ("job.", "session.", "schedule.")
+"""How the kinds of events begin that concern a user; the others concern everybody."""
 
 
 class Recent:
-    """Every event after the one with the id `since` is here; the latest is `last`."""
+    """Contains every event after the one with the id `since`; the latest is `last`."""
 
     def __init__(self, last: int, kept: int = KEPT) -> None:
         self.since = self.last = last
@@ -36,7 +40,7 @@ class Recent:
 
     def _put(self, event: EventRecord) -> None:
         self._all.append(event)
-        if not event.kind.startswith(("job.", "session.")):
+        if not event.kind.startswith(OF_USERS):
             self._pool.append(event)
             return
         if event.kind == JOB_DELETED:
@@ -46,7 +50,7 @@ class Recent:
             self._projects[event.project].append(event)
 
     def add(self, events: Sequence[EventRecord]) -> None:
-        """These have happened."""
+        """Add new events."""
         for event in events:
             self._put(event)
             self.last = event.id
@@ -55,7 +59,7 @@ class Recent:
             self._begin(self._all[-self._kept :])
 
     def before(self, events: Sequence[EventRecord], since: int) -> None:
-        """These have happened before those that are here; `since` is the event before the first of them."""
+        """Add earlier events; `since` is the event before the first of them."""
         self.since = since
         self._begin([*(event for event in events if event.id <= self._first()), *self._all])
 
@@ -63,7 +67,7 @@ class Recent:
         return self._all[0].id - 1 if self._all else self.last
 
     def after(self, event: int, access: Access, subject: str | None = None) -> list[EventRecord] | None:
-        """What has happened after an event, as far as it is this caller's to see; `None`: not all of it is here."""
+        """The events after one that the caller may see; `None` if not all of them are in memory."""
         if event < self.since:
             return None
         if access.caller.admin:
@@ -76,7 +80,7 @@ class Recent:
         return [e for e in found if subject in (None, e.subject) and not self._forgotten(e)]
 
     def _forgotten(self, event: EventRecord) -> bool:
-        """Of a job that was deleted, nothing is told but that."""
+        """Of a deleted job only the deletion is reported."""
         return event.subject in self._deleted and event.kind != JOB_DELETED
 
 

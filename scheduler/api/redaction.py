@@ -1,7 +1,7 @@
-"""What a caller is told of the jobs and sessions that a reason speaks of.
+"""Hides jobs and sessions in reasons from callers who may not see them.
 
-The policy and the controller name workloads by their ids. A caller who may see one is told its name; of any other only
-the project is said, for what a caller may not see does not exist for them.
+The policy and the controller name workloads by their ids. A caller who may see a workload gets its name; for any other
+only the project is named.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ _ID = re.compile(r"\b(?:[js]-[0-9a-z]{12}|a-[0-9a-z]{12}(?:-\d{1,6})?)\b")
 
 
 def redacted(text: str, of: Job, book: Book, access: Access) -> str:
-    """A reason of the job `of`, with names in the place of ids; one that it comes after and that is over stays an
-    id."""
+    """A reason of the job `of`, with names instead of ids; a finished job that it depends on keeps its id."""
     named = {after.job for after in of.request.after}
 
     def name(found: re.Match[str]) -> str:
@@ -37,7 +36,7 @@ def redacted(text: str, of: Job, book: Book, access: Access) -> str:
 
 
 def blocked_by(details: Mapping[str, Any] | None, book: Book, access: Access) -> dict[str, Any] | None:
-    """What a job waits for, for programs; workloads that the caller may not see are left out."""
+    """What a job waits for, in machine-readable form; workloads that the caller may not see are left out."""
     if not details:
         return None
     found = {key: value for key, value in details.items() if not _hidden(value, book, access)}
@@ -47,7 +46,7 @@ def blocked_by(details: Mapping[str, Any] | None, book: Book, access: Access) ->
 
 
 def mentioned(of: Job, *texts: str, details: Mapping[str, Any] | None = None) -> tuple[str, ...]:
-    """The ids, other than its own, that a job's reasons and what it waits for speak of."""
+    """The ids, other than its own, in a job's reasons and in what it waits for."""
     found = {id for text in texts for id in _ID.findall(text)}
     for value in (details or {}).values():
         found.update(_ID.findall(" ".join(map(str, value)) if isinstance(value, list) else str(value)))
@@ -55,7 +54,7 @@ def mentioned(of: Job, *texts: str, details: Mapping[str, Any] | None = None) ->
 
 
 def visible(ids: tuple[str, ...], book: Book, access: Access) -> tuple[bool, ...]:
-    """Which of these a caller may see: to those who see the same ones, the same is told."""
+    """Which of these a caller may see: callers who may see the same ones get the same text."""
     return tuple(bool(_name(id, book, access)) for id in ids)
 
 

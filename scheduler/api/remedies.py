@@ -1,4 +1,4 @@
-"""What would have to happen for a job to start: one sentence for each thing that would bring it nearer."""
+"""What would help a job to start: one sentence for each remedy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def would_help(job: Job, decision: Decision | None, *, others: bool) -> list[str]:
-    """For a job that has not ended; nothing where it runs. `others`: other projects hold GPUs that it could use."""
+    """The remedies for an unfinished job; none where it runs. `others`: other projects hold GPUs that it could use."""
     if job.state is JobState.PAUSED:
         return ["Resume it."]
     if job.state is not JobState.QUEUED or decision is None:
@@ -46,7 +46,7 @@ def would_help(job: Job, decision: Decision | None, *, others: bool) -> list[str
 
 
 def guarantee_rises(job: Job, pool: Pool, now: float) -> Iterator[str]:
-    """When the guarantees of the job's project and of those above it rise, by `pool` with those that are in force."""
+    """When the guarantees of the job's project and of those above it rise; `pool` has the guarantees in force."""
     projects = {project.name: project for project in pool.projects}
     project = projects.get(job.request.project)
     while project is not None:
@@ -105,7 +105,7 @@ def _remedies(job: Job, blocker: Blocker, others: bool) -> list[str]:
             wish = f"Submit it again with {where} as a preference (--prefer) instead of a requirement."
             if ever:
                 return [f"{gpu_count(asked)} become free within {where}.", wish]
-            return [wish, f"Submit it again for less, so that {where} is large enough."]
+            return [wish, f"Submit it again with smaller needs, so that {where} is large enough."]
         case NoGpuOfType(_, gpu_types):
             types = " or ".join(gpu_types)
             return [f"GPUs of type {types} are released or added.", "Submit it again and allow other types."]
@@ -118,8 +118,8 @@ def _remedies(job: Job, blocker: Blocker, others: bool) -> list[str]:
             return found
         case InTheWay(_, when):
             return [
-                f"The guarantee changes at {when}; the job is judged again then.",
-                "Declare with --expected-runtime that it ends before.",
+                f"The guarantee changes at {when}; the job is considered again then.",
+                "Declare with --expected-runtime that it ends before then.",
             ]
         case AfterJobs():
             return ["The jobs that it depends on end as required."]

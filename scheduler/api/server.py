@@ -1,7 +1,7 @@
-"""The HTTP server: it takes connections, bounds them in number and time, and carries an exchange for each request.
+"""The HTTP server: it accepts connections, limits their number and time, and handles an exchange for each request.
 
-What must hold: a connection that asks nothing ends by itself; without descriptors or memory the server waits, says so
-once in a while, and goes on when there are some again.
+What must hold: a connection without a request, or whose headers do not end, is closed after a time; without descriptors
+or memory the server waits, logs that from time to time, and continues when there are some again.
 """
 
 from __future__ import annotations
@@ -23,21 +23,22 @@ from tornado.web import Application
 
 from scheduler.api.connections import Connections
 from scheduler.api.endpoint import MAX_JSON
-from scheduler.api.exchange import Answer, Exchange
+from scheduler.api.exchange import Answer, Exchange, Stream
 
 log = logging.getLogger("runai.api")
 
 HEADERS = 30.0
-"""How many seconds the headers of a connection's first request may take."""
+"""The most seconds for the headers of a request: of a connection's first one since it was opened, of each further one
+since its first byte."""
 
-BETWEEN = 3600.0
-"""And those of each further one, with the pause before it: a proxy keeps its connections."""
+BETWEEN = 300.0
+"""The most seconds between two requests: longer than proxies keep a connection (Go: 90 s), so that they close it."""
 
 BODY = 30.0
-"""How many seconds a body may take that no handler has allowed more."""
+"""The most seconds for a body, unless a handler allows more."""
 
 PAUSE = 0.5
-"""Seconds until connections are taken again after the system had none to give."""
+"""Seconds until connections are accepted again after the system had no descriptors."""
 
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -52,6 +53,7 @@ class Server(HTTPServer):
         self.connections = application.settings["api"].connections
         self._params_between = copy.copy(self.conn_params)
         self._params_between.header_timeout = BETWEEN
+        self._headers: float = options["idle_connection_timeout"]
         self._accepting: list[asyncio.Task[None]] = []
 
     # -- connections ----------------------------------------------------------------------------------------
@@ -64,20 +66,20 @@ class Server(HTTPServer):
             accepting.cancel()
 
     async def _accept(self, listening: socket.socket) -> None:
-        """Take connections for ever. Tornado's own loop asks again at once, and for ever, where there are no
-        descriptors."""
-        loop = asyncio.get_running_loop()
+        """Accept connections. Tornado's own loop would retry at once, without end, where there are no descriptors."""
         with listening:
             while True:
                 try:
-                    connection, address = await loop.sock_accept(listening)
-                    self.handle_stream(IOStream(connection), address)
+                    connection, address = listening.accept()  # `loop.sock_accept` loses one if it is cancelled
+                    self.handle_stream(Stream(connection), address)
+                except BlockingIOError:
+                    await _readable(listening)
                 except (OSError, MemoryError) as error:
                     if (number := errno.ENOMEM if isinstance(error, MemoryError) else error.errno) in _EXHAUSTED:
                         log.warning("No connection can be taken (%s); trying again soon.", os.strerror(number))
                         if not self.connections.make_room():
                             await asyncio.sleep(PAUSE)
-                await asyncio.sleep(0)  # those who are connected come in between
+                await asyncio.sleep(0)  # let open connections run
 
     def handle_stream(self, stream: IOStream, address: Any) -> None:
         if self.connections.open(stream, address[0] if address else ""):
@@ -87,22 +89,34 @@ class Server(HTTPServer):
 
     def start_request(self, server_conn: object, request_conn: HTTPConnection) -> HTTPMessageDelegate:
         kept = cast(HTTP1ServerConnection, server_conn)
+        answer = Answer(cast(HTTP1Connection, request_conn))
+        exchange = Exchange(super().start_request(server_conn, answer), answer, self.connections)
         if kept.params is self._params_between:
             self.connections.answered(kept.stream)
+            exchange.awaited(self._headers)
         kept.params = self._params_between  # from the next request on
-        answer = Answer(cast(HTTP1Connection, request_conn))
-        return Exchange(super().start_request(server_conn, answer), answer, self.connections)
+        return exchange
 
     def on_close(self, server_conn: object) -> None:
         super().on_close(server_conn)
         stream = cast(HTTP1ServerConnection, server_conn).stream
-        if stream.closed():  # else it was handed to a handler, which says when it closes
+        if stream.closed():  # otherwise a handler owns it and closes it
             self.connections.closed(stream)
 
 
+async def _readable(listening: socket.socket) -> None:
+    """Wait until there is a connection to accept."""
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(listening, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(listening)
+
+
 def make_server(app: Application, *, headers: float = HEADERS, body: float = BODY) -> Server:
-    """The server for `make_app`'s application, with other limits of time where they are given. The API's handlers bound
-    the bodies that they take; these are the pages'."""
+    """The server for `make_app`'s application, with time limits in seconds. The API's handlers limit their bodies
+    themselves; `body` is the limit of the pages."""
     return Server(
         app,
         max_body_size=MAX_JSON,

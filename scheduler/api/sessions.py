@@ -4,23 +4,40 @@ from __future__ import annotations
 
 from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
+from scheduler.api.context import Context
 from scheduler.api.convert import session_of
 from scheduler.api.endpoint import endpoint
 from scheduler.api.sessionviews import session_view
-from scheduler.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
-from scheduler.model import Session, SessionId
-from scheduler.schema import SessionList, SessionOpen, SessionView
+from scheduler.controller.sessionidle import ServerActivity
+from scheduler.errors import Conflict, Forbidden, Invalid, NotFound, RunaiError, Unavailable
+from scheduler.model import GroupName, Session, SessionId
+from scheduler.schema import SessionActivity, SessionList, SessionOpen, SessionView
+
+
+async def stop_server(api: Context, session: Session, by: str | None, why: str = "") -> None:
+    """Stop a session's server, which ends the session; `by` is set if not its owner stops it, `why` if the scheduler
+    does. Raises `Unavailable` where the hub does not."""
+    controller, directory = api.controller, api.authenticator.directory
+    controller.expect_stop(session.id, by, why)
+    try:
+        stopped = directory is not None and await directory.stop_server(session.user, session.server)
+    except RunaiError:
+        controller.expect_stop(session.id, None)
+        raise
+    if not stopped:  # without a server, no spawner closes it
+        await controller.close_session(session.id, by)
 
 
 class SessionsBase(ApiHandler):
     def view(self, session: Session) -> SessionView:
         grant = self.api.controller.session_grant(session)
-        return session_view(session, {node.name: node for node in self.api.book.nodes}, grant)
+        idle = self.api.controller.session_idleness.since(session, self.api.clock())
+        return session_view(session, self.api.book, grant, idle)
 
 
 class SessionsHandler(SessionsBase):
     @endpoint(
-        "Lease GPUs for a user's server; answers when they are leased, or with the reason why not",
+        "Lease GPUs for a user's server; the response arrives when they are leased, or says why they are not",
         Scope.SUBMIT,
         body=SessionOpen,
         answer=SessionView,
@@ -31,10 +48,14 @@ class SessionsHandler(SessionsBase):
         sent = self.body(SessionOpen)
         if sent.user != self.caller.name and not self.caller.admin:
             raise Forbidden("You may open sessions only for yourself.", field="user")
-        session = await self.api.controller.open_session(session_of(sent, now=self.api.clock()))
+        own = self.caller.groups if sent.user == self.caller.name else ()
+        if sent.groups is not None and not self.caller.admin:
+            raise Forbidden("Only an administrator may say which groups a user is in.", field="groups")
+        groups = own if sent.groups is None else map(GroupName, sent.groups)
+        session = await self.api.controller.open_session(session_of(sent, now=self.api.clock()), groups)
         self.answer(self.view(session), 201)
 
-    @endpoint("The caller's sessions; an administrator's: all", Scope.READ, answer=SessionList)
+    @endpoint("The caller's sessions; for an administrator, all sessions", Scope.READ, answer=SessionList)
     async def get(self) -> None:
         access = self.access
         self.tell_event()
@@ -49,3 +70,38 @@ class SessionHandler(SessionsBase):
         session = access.own_session(self.api.book.sessions.get(session_id), session_id)
         by = access.stranger_to(session)
         self.answer(self.view(await self.api.controller.close_session(session_id, by)))
+
+
+class StopHandler(SessionsBase):
+    @endpoint(
+        "Stop the notebook server of a session, which ends the session and gives its GPUs back",
+        Scope.SUBMIT,
+        status=204,
+        refuses=(NotFound, Unavailable),
+    )
+    async def post(self, session_id: SessionId) -> None:
+        access = self.access
+        session = access.own_session(self.api.book.sessions.get(session_id), session_id)
+        await stop_server(self.api, session, access.stranger_to(session))
+        self.set_status(204)
+        self.finish()
+
+
+class ActivityHandler(SessionsBase):
+    @endpoint(
+        "A notebook server tells whether its kernels and its user are active",
+        Scope.SUBMIT,
+        body=SessionActivity,
+        status=204,
+        refuses=(NotFound,),
+    )
+    async def post(self) -> None:
+        sent, now = self.body(SessionActivity), self.api.clock()
+        mine = (self.caller.name, sent.server)
+        session = next((one for one in self.api.book.sessions.values() if (one.user, one.server) == mine), None)
+        if session is None:
+            raise NotFound(f"Your server {sent.server!r} has no session.")
+        last = None if sent.quiet_seconds is None else now - sent.quiet_seconds
+        self.api.controller.session_idleness.tell(session.id, ServerActivity(now, sent.busy, last))
+        self.set_status(204)
+        self.finish()

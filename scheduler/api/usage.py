@@ -1,4 +1,4 @@
-"""What was used over any span: `/usage`, and the same as a table for spreadsheets: `/usage.csv`."""
+"""The use of the pool over any period: `/usage`, and the same as a table for spreadsheets: `/usage.csv`."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ PERIODS: dict[Every, tuple[int, int]] = {
     "week": (7 * DAY, 4 * DAY),  # the epoch was a Thursday
     "month": (DAY, 0),
 }
-"""What is read of the store for periods: their length, and where one of them begins."""
+"""The length of each kind of period, and the start of one of them."""
 
 
 class UsageQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    since: float | None = Field(None, ge=0, lt=LAST, description="30 days before `until` where it is left out")
-    until: float | None = Field(None, ge=0, lt=LAST, description="now where it is left out")
-    by: list[Dimension] = Field(default_factory=list, description="grouped by this; may be given more than once")
-    every: Every | None = Field(None, description="a row for each period, in UTC; else for the whole span")
+    since: float | None = Field(None, ge=0, lt=LAST, description="default: 30 days before `until`")
+    until: float | None = Field(None, ge=0, lt=LAST, description="default: now")
+    by: list[Dimension] = Field(default_factory=list, description="group by this dimension; may be repeated")
+    every: Every | None = Field(None, description="one row for each period, in UTC; absent: one for the whole span")
     environment: Environment | None = None
     project: str | None = None
     user: str | None = None
@@ -52,7 +52,7 @@ class UsageQuery(BaseModel):
 
 class UsageBase(ApiHandler):
     async def report(self) -> UsageReport:
-        """What the caller asks for, of what the caller may see: their own use, and that of their projects."""
+        """The requested use, as far as the caller may see it: their own, and that of their projects."""
         query, now = self.query(UsageQuery), self.api.clock()
         until = now if query.until is None else query.until
         since = max(0.0, until - USUAL) if query.since is None else query.since
@@ -87,7 +87,7 @@ class UsageBase(ApiHandler):
 
 class UsageHandler(UsageBase):
     @endpoint(
-        "What was used over a span: by the caller and in their projects; an administrator's: by all",
+        "What the caller and their projects used in a span of time; for an administrator, what everybody used",
         Scope.READ,
         query=UsageQuery,
         answer=UsageReport,
@@ -97,7 +97,7 @@ class UsageHandler(UsageBase):
 
 
 class UsageTableHandler(UsageBase):
-    @endpoint("The same as a table for spreadsheets", Scope.READ, query=UsageQuery, media=CSV)
+    @endpoint("The usage report as CSV", Scope.READ, query=UsageQuery, media=CSV)
     async def get(self) -> None:
         report = await self.report()
         columns = [name for name in UsageRow.model_fields if name not in _GROUPS or name in report.by]
@@ -117,7 +117,7 @@ _GROUPS = ("environment", "project", "user", "gpu_type")
 
 
 def _cell(name: str, value: Any) -> Any:
-    """A value as a spreadsheet reads it, and never takes it for a formula."""
+    """A value that a spreadsheet does not interpret as a formula."""
     if name == "start":
         return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M")
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
@@ -130,8 +130,7 @@ def _start(start: int | None, every: Every | None) -> int | None:
 
 
 def _rows(sums: Iterable[tuple[tuple[Any, ...], Consumption]], by: list[Dimension]) -> list[UsageRow]:
-    """Rows of which those of one month are added up. What is taken back later may leave a period with less than
-    nothing."""
+    """The rows, with those of one month added up. A later correction may leave a period below zero."""
     added: dict[tuple[Any, ...], Consumption] = {}
     for key, used in sums:
         added[key] = added.get(key, NOTHING) + used

@@ -1,6 +1,6 @@
-"""From the book to what a caller sees: plain functions over values.
+"""The views of the book for a caller: plain functions over values.
 
-A `JobView` is a job, what the latest plan decided for it, and who asks. What the caller may not see is left out here
+A `JobView` combines a job, the decision of the latest plan and the caller. What the caller may not see is left out here
 and nowhere else.
 """
 
@@ -10,9 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
 
-from scheduler.api import redaction
+from scheduler.api import pausing, redaction
 from scheduler.api.access import Access, Scope
 from scheduler.api.convert import from_mib, from_milli, start_range
+from scheduler.api.isolation import isolation_of
 from scheduler.controller.pausenotices import notice_of
 from scheduler.model import (
     ONE,
@@ -23,7 +24,6 @@ from scheduler.model import (
     JobState,
     Milli,
     Node,
-    Pool,
     ProjectName,
     Session,
     UserName,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 class Guarantees:
-    """What each project is guaranteed now in each part of the pool, and in which part a placement is."""
+    """The guarantees in force of each project in each part of the pool, and the part of a placement."""
 
     def __init__(self, book: Book) -> None:
         self._nodes = {node.name: node for node in book.nodes}
@@ -71,13 +71,13 @@ class Guarantees:
         return self.parts[part].get(project, 0)
 
     def beyond(self, project: ProjectName, part: quotas.PartitionKey, amount: Milli) -> Milli:
-        """How much of `amount` goes beyond."""
+        """How much of `amount` exceeds the guarantee."""
         guaranteed = self.of(project, part)
         return 0 if guaranteed is None else max(0, amount - guaranteed)
 
 
 def over_quota_jobs(book: Book) -> frozenset[WorkloadId]:
-    """The jobs that hold what is beyond their project's guarantee: by the plan, those that would lose it first."""
+    """The jobs that are over their project's guarantee: according to the plan, those that would lose GPUs first."""
     return book.plan.stop_order.over_quota
 
 
@@ -92,7 +92,7 @@ def worker_views(placement: Iterable[WorkerPlacement]) -> list[WorkerView]:
 
 
 def _with_error_excerpt(told: str, reason: str, attempt: Attempt | None) -> str:
-    """`… ended with exit code 1: ValueError: …` where `reason`, as `told`, says why this attempt ended."""
+    """`… ended with exit code 1: ValueError: …` where `reason` (`told` to the caller) says why this attempt ended."""
     if attempt is None or not attempt.error_excerpt or not reason.endswith(attempt.reason):
         return told
     return f"{told.rstrip('.')}: {attempt.error_excerpt}"
@@ -125,15 +125,15 @@ def _group_view(group: WorkerGroup) -> GroupSubmit:
 
 
 def waits(job: Job, book: Book) -> Decision | None:
-    """What a job that waits may expect, as the latest plan has it."""
+    """The decision of the latest plan for a waiting job."""
     decision = book.decision(job.id) if job.state is JobState.QUEUED else None
     if decision is not None and decision.action is Action.KEEP:
-        return None  # the plan looks ahead: its start is on its way to the disk
+        return None  # its start is not durable yet
     return decision
 
 
 def reason_of(job: Job, expected: Decision | None, book: Book, access: Access) -> str:
-    """Why a job stands where it does, or what it waits for."""
+    """Why a job is in its state, or what it waits for."""
     reason = (expected.reason if expected else "") or job.reason
     last = job.attempts[-1] if job.attempts and access.owns(job) else None
     return _with_error_excerpt(redaction.redacted(reason, job, book, access), reason, last)
@@ -153,7 +153,8 @@ def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) 
         kind=job.program.kind,
         state=job.state,
         reason=reason_of(job, expected, book, access),
-        notice=notice_of(job),
+        notice=notice_of(job) or pausing.notice(job, expected, book, access),
+        isolation=isolation_of(job, book),
         blocked_by=redaction.blocked_by(expected.details if expected else None, book, access),
         position=expected.position if expected else None,
         estimated_start=expected.estimated_start if expected else None,
@@ -184,15 +185,17 @@ def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) 
         after=[f"{each.job}:any" if each.afterany else each.job for each in job.request.after] if mine else [],
         array=job.request.array.id if job.request.array else None,
         index=job.request.array.index if job.request.array else None,
+        array_size=job.request.array.size if job.request.array else None,
         parameters=dict(job.program.parameters) if mine else {},
+        schedule=job.schedule if mine else None,
         **start_range(expected),
     )
 
 
 def _exit_code(job: Job, attempt: Attempt | None) -> int | None:
-    """The first rank's status that is not 0 (a signal is negative), else 0; `None` where nobody knows."""
+    """The exit code of the first rank that is not 0 (negative for a signal), else 0; `None` where it is not known."""
     if job.state is JobState.SUCCEEDED:
-        return 0  # whatever became of those whose leader had ended well
+        return 0  # whatever the others' exit codes after their leader has succeeded
     if attempt is None or not attempt.exit_codes:
         return None
     known = [code for code in attempt.exit_codes if code is not None]
@@ -219,7 +222,8 @@ def pool_view(book: Book, usage: Mapping[GpuKey, GpuUsage], access: Access) -> P
         for worker in job.placement:
             for gpu in worker.gpus:
                 occupants[GpuKey((worker.node, gpu))].append(_job_occupant(job, worker, job.id in beyond, access))
-    foreign = {node.name: _foreign(node, occupants) for node in book.nodes}
+    held = {key: sum(round(each.share * ONE) for each in those) for key, those in occupants.items()}
+    foreign = {node.name: _foreign(node, held) for node in book.nodes}
     nodes = [
         NodeView(
             name=node.name,
@@ -246,19 +250,19 @@ def pool_view(book: Book, usage: Mapping[GpuKey, GpuUsage], access: Access) -> P
     )
 
 
-def _foreign(node: Node, held: Mapping[GpuKey, object]) -> dict[int, Milli]:
+def _foreign(node: Node, held: Mapping[GpuKey, Milli]) -> dict[int, Milli]:
     """The share of each GPU of a node that is used outside the pool."""
     if not node.foreign.amount:
         return {}
-    return node.foreign.by_gpu(node.gpus, [gpu for gpu in range(node.gpus) if held.get(GpuKey((node.name, gpu)))])
+    of_node = {gpu: share for gpu in range(node.gpus) if (share := held.get(GpuKey((node.name, gpu))))}
+    return node.foreign.by_gpu(node.gpus, of_node if node.gpu_parts > 1 else of_node.keys())
 
 
 def environment_totals(book: Book) -> dict[Environment, EnvironmentTotals]:
-    """GPUs of each environment. What runs over quota is counted by project: what it holds beyond its guarantee.
+    """The GPUs of each environment. Over quota is counted by project: what it holds beyond its guarantee.
 
-    Allocated are the GPUs of an environment's workloads, wherever they run; free are those of its nodes that nobody
-    holds, nor anybody outside the pool: a build GPU that is lent to a job is allocated to training, and not free to
-    build.
+    Allocated are the GPUs of an environment's workloads, wherever they run. Free are the GPUs of its nodes that nobody
+    uses, inside or outside the pool: a build GPU that is lent to a job is allocated to training, and not free to build.
     """
     environments = {node_pool.name: node_pool.environment for node_pool in book.pool.node_pools}
     of_node = {node.name: environments.get(node.node_pool, Environment.TRAIN) for node in book.nodes}
@@ -271,12 +275,13 @@ def environment_totals(book: Book) -> dict[Environment, EnvironmentTotals]:
         for worker in workload.placement:
             for gpu in worker.gpus:
                 held_of[GpuKey((worker.node, gpu))] += worker.share
-    free, foreign = dict(gpus), dict.fromkeys(Environment, 0)
+    free, foreign, failing = dict(gpus), dict.fromkeys(Environment, 0), dict.fromkeys(Environment, 0)
     for (name, _), share in held_of.items():
         if name in of_node:
             free[of_node[name]] -= share
     for node in book.nodes:
-        foreign[of_node[node.name]] += node.foreign.amount
+        failing[of_node[node.name]] += len(node.failing) * ONE
+        foreign[of_node[node.name]] += node.foreign.amount - len(node.failing) * ONE
         for gpu, share in _foreign(node, held_of).items():
             free[of_node[node.name]] -= min(share, max(0, ONE - held_of[GpuKey((node.name, gpu))]))
     guarantees = Guarantees(book)
@@ -295,19 +300,22 @@ def environment_totals(book: Book) -> dict[Environment, EnvironmentTotals]:
             over_quota=from_milli(over if environment is Environment.TRAIN else 0),
             free=from_milli(free[environment]),
             foreign=from_milli(foreign[environment]),
+            failing=from_milli(failing[environment]),
         )
         for environment in Environment
     }
 
 
 def _gpu_view(node: Node, gpu: int, usage: GpuUsage | None, occupants: list[Occupant], foreign: Milli) -> GpuView:
+    failure = dict(node.failing).get(gpu)
     return GpuView(
         index=gpu,
         memory_gib=from_mib(node.gpu_memory if usage is None else usage.memory),
         used_memory_gib=from_mib(None if usage is None else usage.used),
         utilisation=None if usage is None else usage.utilisation,
         occupants=occupants,
-        foreign=from_milli(foreign),
+        foreign=from_milli(foreign if failure is None else 0),
+        failure=failure,
         slowness=dict(node.slowness).get(gpu, ONE) / ONE,
     )
 
@@ -349,7 +357,7 @@ def _occupant(
     worker: WorkerPlacement,
     over_quota: bool,
 ) -> Occupant:
-    """Projects and what they hold are everybody's to see; whose job it is and what it is called are not."""
+    """Everybody may see projects and what they hold, but not the owners and names of jobs."""
     return Occupant(
         kind=kind,
         id=id if visible else None,
@@ -361,7 +369,7 @@ def _occupant(
     )
 
 
-# -- who ----------------------------------------------------------------------------------------------------
+# -- the caller ----------------------------------------------------------------------------------------------------
 
 
 def me(access: Access) -> Me:
@@ -370,10 +378,6 @@ def me(access: Access) -> Me:
         name=caller.name,
         admin=caller.admin,
         scopes=[scope.value for scope in Scope if scope in caller.scopes],
-        build_quota=from_milli(build_quota(access.pool, caller.name)),
+        build_quota=from_milli(access.pool.build_quota(caller.name, caller.groups).gpus),
         projects=list(access.projects),
     )
-
-
-def build_quota(pool: Pool, user: UserName) -> Milli:
-    return next((known.build_quota for known in pool.users if known.name == user), pool.default_build_quota)

@@ -2,9 +2,9 @@
 
 What must hold:
 - Starting is cheap: what a command needs is imported when it runs, not before.
-- An error is one sentence on standard error, never a traceback. Exit status: 0 done, 1 refused or failed,
-  2 not used correctly, 130 interrupted.
-- What is asked for goes to standard output, and nothing else does.
+- An error is one sentence on standard error, never a traceback. Exit status: 0 done, 1 refused or failed, 2 not used
+  correctly, 130 interrupted.
+- Only the requested output goes to standard output.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scheduler.errors import Misused, RunaiError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status."""
+    """Run one command; returns the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         status = run(words)
@@ -29,14 +29,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("Interrupted.", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # Whoever read the output has gone (`| head`); give the interpreter's last flush somewhere to go.
+        # The reader of the output has gone (`| head`); redirect the interpreter's last flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return status
 
 
 def run(words: list[str]) -> int:
-    """Hand `serve` and `up` to their applications, which read their own options, and anything else to its command."""
+    """Run `serve` and `up` as applications, which read their own options, and anything else as a command."""
     if words[:1] == ["serve"]:
         from scheduler.service import app
 

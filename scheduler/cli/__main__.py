@@ -1,4 +1,4 @@
-"""`python -m scheduler.cli` is `jupyter runai` for whoever has no scripts on the path."""
+"""`python -m scheduler.cli` is `jupyter runai` without scripts on the path."""
 
 import sys
 

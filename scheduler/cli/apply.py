@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 EFFECTS = {
     "stop": "stop and queue again",
     "move": "move to other GPUs",
-    "resize": "continue with another number of workers",
+    "resize": "continue with a different number of workers",
     "start": "start",
 }
 SIGNS = {"add": ("+", "good"), "change": ("~", "note"), "remove": ("-", "bad")}
@@ -83,7 +83,7 @@ def tell_warnings(warnings: Sequence[str]) -> None:
 
 
 def describe(change: Change) -> str:
-    """`project vision: guaranteed 2 → 4`; what is added comes with what it says, what is removed without."""
+    """`project vision: guaranteed 2 → 4`; an added entry is shown with its content, a removed one without."""
     kind = change.kind.replace("_", " ")
     subject = clean(kind if kind == change.name else f"{kind} {change.name}")
     before, after = change.before or {}, change.after or {}

@@ -1,4 +1,4 @@
-"""`jupyter runai audit`: who changed what of the pool."""
+"""`jupyter runai audit`: the changes of the pool and their authors."""
 
 from __future__ import annotations
 
@@ -23,24 +23,29 @@ def run(options: argparse.Namespace) -> int:
     if not found:
         screen.line("No changes.")
         return 0
-    rows = [
-        (
-            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at)),
-            _who(entry.user),
-            describe(entry) + _owned(entry),
-        )
-        for entry in found
-    ]
-    screen.table(["WHEN", "WHO", "WHAT"], rows)
+    screen.table(["WHEN", "WHO", "WHAT"], [row(entry) for entry in found])
     return 0
 
 
-def _who(user: str | None) -> str:
-    return "(pool file)" if user is None else clean(user)
+def row(entry: AuditEntry) -> tuple[str, str, str]:
+    """When, by whom and what was changed."""
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at))
+    return when, _who(entry), describe(entry) + _owned(entry) + _stop_reason(entry)
+
+
+def _who(entry: AuditEntry) -> str:
+    if entry.user is not None:
+        return clean(entry.user)
+    return "(scheduler)" if _stop_reason(entry) else "(pool file)"
+
+
+def _stop_reason(entry: AuditEntry) -> str:
+    """Why the scheduler itself stopped a server."""
+    return clean(f": {entry.after['reason']}") if entry.action == "remove" and entry.after else ""
 
 
 def _owned(entry: AuditEntry) -> str:
-    """Whose job or session it was."""
+    """The owner of the job or session."""
     before = entry.before or {}
     if not before.get("owner"):
         return ""

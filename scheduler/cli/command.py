@@ -1,4 +1,4 @@
-"""What every command of the parser has: a name, a summary, and the function that runs it, imported only then."""
+"""Adds a command to the parser: a name, a summary, and the function that runs it, imported only when it runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-Commands = Any  # argparse keeps the type of its subparsers to itself
+Commands = Any  # argparse's type of subparsers is private
 
 
 def add_command(commands: Commands, name: str, where: str, summary: str, **rest: Any) -> argparse.ArgumentParser:
@@ -22,6 +22,12 @@ def add_command(commands: Commands, name: str, where: str, summary: str, **rest:
     )
     found.set_defaults(run=_late(where), parser=found)
     return found
+
+
+def add_group(commands: Commands, name: str, summary: str) -> Commands:
+    """A command that has verbs, each a command of its own."""
+    whole = commands.add_parser(name, help=summary, description=f"{summary[:1].upper()}{summary[1:]}.")
+    return whole.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=type(whole))
 
 
 def _late(where: str) -> Callable[[argparse.Namespace], int]:

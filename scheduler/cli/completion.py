@@ -1,6 +1,7 @@
-"""Tab in a shell, by argcomplete: commands and options from the parser, and values from where the magic's come from.
+"""Tab completion in a shell, with argcomplete: commands and options from the parser, and values from the same source as
+in the magic.
 
-What must hold: a key press never waits long, starts nothing and says nothing.
+What must hold: a key press never waits long, starts no scheduler and prints nothing.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from scheduler.submission.options import Option
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
-    """Answer the shell that asks, and end; where no shell asks, do nothing."""
+    """Answer a completion request of the shell and exit; otherwise do nothing."""
     import argcomplete
 
     argcomplete.autocomplete(parser, always_complete_options="long", exclude=["--help"])
 
 
 def completer(option: Option) -> Completer:
-    """What completes the value of an option: the last name, where it is a list."""
+    """The completer for the value of an option; of a list it completes the last name."""
 
     def values(prefix: str, **_: Any) -> Collection[str]:
         from scheduler.client.quick import ask

@@ -1,4 +1,5 @@
-"""The scheduler that a command talks to: found through the environment, or this user's own, started where none runs."""
+"""Connects a command to the scheduler: the one that the environment names, or this user's own, which is started if none
+runs."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def connect() -> Client:
-    """A client for the scheduler that is meant. Raises `RunaiError` where there is none and none can be started."""
+    """A client for the scheduler. Raises `RunaiError` where there is none and none can be started."""
     from scheduler.client import Client
 
     if os.environ.get("RUNAI_URL"):

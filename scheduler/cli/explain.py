@@ -1,4 +1,4 @@
-"""`jupyter runai explain JOB`: why it stands where it stands, who holds what it waits for, and when it will start."""
+"""`jupyter runai explain JOB`: why it is in its state, who holds what it waits for, and when it will start."""
 
 from __future__ import annotations
 
@@ -52,6 +52,8 @@ def show(screen: Screen, found: Explanation, now: float) -> None:
 def _facts(found: Explanation, now: float) -> Iterable[tuple[str, str]]:
     if found.reason:
         yield "why", found.reason
+    if found.notice:
+        yield "notice", _resumes(found, now)
     if found.position is not None:
         yield "in line", f"number {found.position} of {found.waiting} in project {found.project}"
     if found.estimate:
@@ -67,6 +69,15 @@ def _facts(found: Explanation, now: float) -> Iterable[tuple[str, str]]:
         yield "size", found.size
     if found.speed:
         yield "speed", found.speed
+
+
+def _resumes(found: Explanation, now: float) -> str:
+    """`Paused for about 20 min for a short job of ben; resumes at about 14:10.`"""
+    at = found.estimated_start
+    if at is None:
+        return found.notice
+    again = f"about {clock(at, now)}" if at > now else "any moment"
+    return f"{found.notice.removesuffix('.')}; resumes at {again}."
 
 
 def _start(found: Explanation, now: float) -> str:
@@ -94,7 +105,7 @@ def _sure(found: Explanation) -> str:
 
 
 def _rows(holders: Iterable[Holder], now: float) -> Iterable[tuple[str, str, str, str, str]]:
-    """A line for each project, and below it one for each of its jobs that may be seen."""
+    """A line for each project, and below it one for each of its visible jobs."""
     for holder in holders:
         over = f" ({amount(holder.over_quota)} over quota)" if holder.over_quota else ""
         yield holder.project or "(notebooks)", "", "", f"{gpus(holder.gpus)}{over}", ""

@@ -1,4 +1,4 @@
-"""What a command prints for programs: the API's own types, as JSON or YAML."""
+"""Machine-readable output: the API's types, as JSON or YAML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs on the command line: `list`, `logs`, `outputs`, `cancel`, `pause`, `resume`, `delete`."""
+"""Jobs on the command line: `list`, `logs`, `outputs`, `cancel`, `pause`, `resume`, `priority`, `delete`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from scheduler.cli.connect import connect
 from scheduler.cli.text import STATE_STYLES, Screen, ago, amount, clean, took
 from scheduler.client.arrays import is_array, jobs_of
 from scheduler.errors import Invalid, RunaiError
-from scheduler.model import JobState, duration
+from scheduler.model import JobKey, JobState, duration
 
 if TYPE_CHECKING:
     from scheduler.client import Client
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 
 
 PAGE = 500
-"""So many jobs come in one answer at most."""
+"""The most jobs in one answer."""
 
 # -- list ---------------------------------------------------------------------------------------------------
 
 
 def show_list(options: argparse.Namespace) -> int:
     with connect() as client:
-        found, more = _newest(client, options)
+        found, more = _first(client, options)
     if options.output:
         from scheduler.cli.formats import emit
 
@@ -38,17 +39,18 @@ def show_list(options: argparse.Namespace) -> int:
     screen = Screen()
     if not found:
         screen.line(
-            "No such jobs." if options.state or options.project or options.array or options.mine else "No jobs."
+            "No jobs match." if options.state or options.project or options.array or options.mine else "No jobs."
         )
         return 0
     table(screen, found, time.time())
     if more:
-        screen.line(screen.style(f"The {len(found)} newest; --limit shows more.", "quiet"))
+        which = f"The first {len(found)}" if options.sort or options.ascending else f"The {len(found)} newest"
+        screen.line(screen.style(f"{which}; --limit shows more.", "quiet"))
     return 0
 
 
-def _newest(client: Client, options: argparse.Namespace) -> tuple[list[JobView], bool]:
-    """The newest jobs that are asked for, page by page, and whether there are more."""
+def _first(client: Client, options: argparse.Namespace) -> tuple[list[JobView], bool]:
+    """The first jobs that match, page by page, and whether there are more."""
     states = [JobState(state) for state in options.state] if options.state else None
     found: list[JobView] = []
     after = None
@@ -60,6 +62,8 @@ def _newest(client: Client, options: argparse.Namespace) -> tuple[list[JobView],
             mine=options.mine,
             limit=min(PAGE, options.limit - len(found)),
             after=after,
+            sort=JobKey(options.sort) if options.sort else None,
+            order="asc" if options.ascending else None,
         )
         found += page.jobs
         after = page.next
@@ -90,12 +94,12 @@ def table(screen: Screen, jobs: list[JobView], now: float) -> None:
 
 
 def waiting_since(job: JobView) -> float:
-    """Since when a queued job has waited: its latest attempt's end, where it has run before."""
+    """The time since which a queued job has waited: the end of its latest attempt, if it has run before."""
     return (job.attempts[-1].ended if job.attempts else None) or job.submitted
 
 
 def _range(job: JobView, now: float) -> str:
-    """` (10 min to 1 h)`, where the start is not known as well as that."""
+    """` (10 min to 1 h)`, where the start is that uncertain."""
     if job.earliest_start is None or job.latest_start is None:
         return ""
     earliest, latest = (duration(max(0.0, at - now)) for at in (job.earliest_start, job.latest_start))
@@ -103,12 +107,16 @@ def _range(job: JobView, now: float) -> str:
 
 
 def why(job: JobView, now: float) -> str:
-    """The reason of a state, and for a job that waits its place and when it is thought to start."""
-    words = [job.reason.rstrip(".")] if job.reason else []
+    """The reason of a state, and for a waiting job its position and estimated start."""
+    told = job.notice if job.state.value == "queued" else ""
+    reason = told or job.reason
+    words = [reason.rstrip(".")] if reason else []
     if job.position:
         words.append(f"number {job.position} in its queue")
     if job.estimated_start is not None and job.estimated_start > now:
-        words.append(f"starts in about {duration(job.estimated_start - now)}{_range(job, now)}")
+        words.append(
+            f"{'resumes' if told else 'starts'} in about {duration(job.estimated_start - now)}{_range(job, now)}"
+        )
     return "; ".join(words)
 
 
@@ -117,7 +125,7 @@ def why(job: JobView, now: float) -> str:
 
 def logs(options: argparse.Namespace) -> int:
     with connect() as client:
-        job = client.job(options.job).id  # the newest of this name may soon be another
+        job = client.job(options.job).id  # the newest job with this name may change
         if options.follow:
             for piece in client.logs(job, rank=options.rank, attempt=options.attempt):
                 _write(piece)
@@ -130,14 +138,14 @@ def logs(options: argparse.Namespace) -> int:
 
 
 def follow(client: Client, job_id: str) -> JobView:
-    """Show what a job writes until it has ended; the job as it ended."""
+    """Show a job's output until it has ended; returns the ended job."""
     for piece in client.logs(job_id):
         _write(piece)
     return client.wait(job_id)
 
 
 def _write(piece: bytes) -> None:
-    """A job's output goes out byte for byte: it is a stream of the owner's own program."""
+    """A job's output is written unchanged: it comes from the owner's own program."""
     sys.stdout.buffer.write(piece)
     sys.stdout.buffer.flush()
 
@@ -156,7 +164,7 @@ def outputs(options: argparse.Namespace) -> int:
         return 0
     screen = Screen()
     if not found:
-        screen.line("It left no files in $RUNAI_OUTPUT_DIR.")
+        screen.line("The job wrote no files to $RUNAI_OUTPUT_DIR.")
         return 0
     from scheduler.files.bundle import in_words
 
@@ -170,7 +178,7 @@ def outputs(options: argparse.Namespace) -> int:
 
 
 def bring(client: Client, job_id: str, folder: Path) -> None:
-    """Write a job's output files below `folder`; each appears whole."""
+    """Write a job's output files below `folder`, each one atomically."""
     files = client.outputs(job_id)
     for file in files:
         target = Path(os.path.normpath(folder / file.path))
@@ -183,12 +191,12 @@ def bring(client: Client, job_id: str, folder: Path) -> None:
             raise Invalid(f"{target} cannot be written ({error.strerror}).") from error
     count = f"{len(files)} file{'' if len(files) == 1 else 's'}"
     print(
-        f"{count} copied to {folder}." if files else "It left no files in $RUNAI_OUTPUT_DIR.",
+        f"{count} copied to {folder}." if files else "The job wrote no files to $RUNAI_OUTPUT_DIR.",
         file=sys.stderr,
     )
 
 
-# -- cancel, pause, resume, delete --------------------------------------------------------------------------
+# -- cancel, pause, resume, priority, delete --------------------------------------------------------------------------
 
 
 def cancel(options: argparse.Namespace) -> int:
@@ -203,13 +211,16 @@ def resume(options: argparse.Namespace) -> int:
     return _each(options.jobs, "resume")
 
 
+def priority(options: argparse.Namespace) -> int:
+    return _each(options.jobs, "priority", options.priority)
+
+
 def delete(options: argparse.Namespace) -> int:
     return _each(options.jobs, "delete")
 
 
 def _members(client: Client, names: list[str], verb: str) -> Iterator[str]:
-    """Jobs by their ids, and in the place of an array those of its jobs that have not ended, or, to delete them, that
-    have."""
+    """Job ids; an array is replaced by its unfinished jobs, or, for `delete`, by its finished ones."""
     for name in names:
         if is_array(name):
             yield from (job.id for job in jobs_of(client, name) if job.state.final == (verb == "delete"))
@@ -217,22 +228,27 @@ def _members(client: Client, names: list[str], verb: str) -> Iterator[str]:
             yield name
 
 
-def _each(jobs: list[str], verb: str) -> int:
-    """Do it to every job, also where one of them refuses; status 1 where one did."""
+def _now(job: JobView, verb: str) -> str:
+    return f"has priority {job.priority}" if verb == "priority" else f"is {job.state.value}"
+
+
+def _each(jobs: list[str], verb: str, priority: int = 0) -> int:
+    """Apply the verb to every job, also after an error; returns status 1 if there was one."""
     status = 0
     with connect() as client:
-        act = {
+        acts: dict[str, Callable[[str], JobView | None]] = {
             "cancel": client.cancel,
             "pause": client.pause,
             "resume": client.resume,
+            "priority": partial(client.set_priority, priority=priority),
             "delete": client.delete,
-        }[verb]
+        }
         for job_id in _members(client, jobs, verb):
             try:
-                job = act(job_id)
+                job = acts[verb](job_id)
             except RunaiError as error:
                 print(error.sentence, file=sys.stderr)
                 status = 1
             else:
-                print(f"{job_id} is deleted" if job is None else f"{job.id} {clean(job.name)} is {job.state.value}")
+                print(f"{job_id} is deleted" if job is None else f"{job.id} {clean(job.name)} {_now(job, verb)}")
     return status

@@ -11,12 +11,12 @@ from scheduler.cli.text import clean
 def drain(options: argparse.Namespace) -> int:
     with connect() as client:
         client.drain(options.node, options.reason)
-    print(clean(f"Node {options.node} takes no new work. Running work continues to its end."))
+    print(clean(f"Node {options.node} accepts no new work. Running work continues to its end."))
     return 0
 
 
 def undrain(options: argparse.Namespace) -> int:
     with connect() as client:
         client.undrain(options.node)
-    print(clean(f"Node {options.node} takes work again."))
+    print(clean(f"Node {options.node} accepts work again."))
     return 0

@@ -6,14 +6,15 @@ import argparse
 import os
 import re
 import sys
+from collections.abc import Collection
 from difflib import get_close_matches
 from typing import NoReturn
 
 from scheduler import __version__
 from scheduler.cli import administration, values
-from scheduler.cli.command import Commands, add_command, add_format
+from scheduler.cli.command import Commands, add_command, add_format, add_group
 from scheduler.cli.completion import complete, completer
-from scheduler.model import JobState, QueueOrder
+from scheduler.model import JobKey, JobState, QueueOrder
 from scheduler.submission.arguments import add_options, explain
 from scheduler.submission.options import Interface
 
@@ -28,7 +29,7 @@ Help for one command: jupyter runai COMMAND --help"""
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse whose errors are one sentence and where to look."""
+    """argparse with one-sentence errors that refer to the help."""
 
     def error(self, message: str) -> NoReturn:
         wrong = re.fullmatch(r"argument (?:COMMAND|VERB): invalid choice: '(.*)' \(choose from (.*)\)", message)
@@ -43,7 +44,7 @@ class _Parser(argparse.ArgumentParser):
 def read(words: list[str]) -> argparse.Namespace:
     """The options in `words`; ends the process with status 2 where they are not used correctly.
 
-    What follows the first `--` is the job's, and no option of ours: it comes as `tail`.
+    What follows the first `--` belongs to the job: it is returned as `tail`.
     """
     whole = parser()
     if "_ARGCOMPLETE" in os.environ:
@@ -54,11 +55,11 @@ def read(words: list[str]) -> argparse.Namespace:
     head, tail = (words, None) if "--" not in words else _split(words)
     options, unknown = whole.parse_known_args(head)
     if unknown:
-        of_the_job = "; put the arguments of the job after `--`" if options.command == "submit" else ""
+        of_the_job = "; put the arguments of the job after `--`" if options.parser.get_default("takes_words") else ""
         meant = _meant(unknown[0], options.parser)
         options.parser.error(f"`{options.command}` does not take {unknown[0]!r}{meant or of_the_job}")
-    if tail is not None and options.command != "submit":
-        whole.error("only `submit` takes words after `--`")
+    if tail is not None and not options.parser.get_default("takes_words"):
+        whole.error("only `submit` and `schedule add` take words after `--`")
     options.tail = tail
     return options
 
@@ -93,6 +94,7 @@ def parser() -> argparse.ArgumentParser:
     _logs(commands)
     _outputs(commands)
     _verbs(commands)
+    _schedule(commands)
     _project(commands)
     _apply(commands)
     administration.add_commands(commands)
@@ -122,19 +124,28 @@ examples:
   jupyter runai submit --gpus 2 --project vision train.py -- --epochs 3
   jupyter runai submit --workers 4 --framework torch --max-runtime 2h --wait train.py""",
     )
+    _takes_program(command)
+
+
+def _takes_program(command: argparse.ArgumentParser, without: Collection[str] = ()) -> None:
     command.add_argument(
         "script", nargs="*", metavar="SCRIPT", help="a Python script or a notebook in the current folder"
     )
-    add_options(command, Interface.COMMAND_LINE, completer)
+    add_options(command, Interface.COMMAND_LINE, completer, without)
+    command.set_defaults(takes_words=True)
 
 
 def _list(commands: Commands) -> None:
-    command = add_command(commands, "list", "jobs:show_list", "list jobs, the newest first")
+    command = add_command(commands, "list", "jobs:show_list", "list jobs, by default the newest first")
     command.add_argument("--state", action="append", choices=[state.value for state in JobState], metavar="STATE",
                          help="only jobs in this state; may be repeated")  # fmt: skip
     command.add_argument("--project", help="only jobs of this project")
     command.add_argument("--array", metavar="ARRAY", help="only the jobs of this array")
     command.add_argument("--mine", action="store_true", help="only your own jobs")
+    command.add_argument("--sort", choices=[key.value for key in JobKey], metavar="KEY",
+                         help="order by `submitted` (the default), `started`, `waiting`, `gpus`, `priority`, "
+                         "`project` or `user`: the newest, largest or last first")  # fmt: skip
+    command.add_argument("--ascending", action="store_true", help="reverse the order")
     command.add_argument("--limit", type=values.count, default=30, metavar="N", help="maximum number of entries (30)")
     add_format(command)
 
@@ -177,10 +188,45 @@ def _verbs(commands: Commands) -> None:
         ("cancel", "end jobs for good"),
         ("pause", "stop jobs until they are resumed"),
         ("resume", "queue paused jobs again"),
+        ("priority", "change the priority of jobs within their projects"),
         ("delete", "delete jobs that have ended, with their logs, outputs and checkpoints"),
     ):
         command = add_command(commands, verb, f"jobs:{verb}", summary)
+        if verb == "priority":
+            command.add_argument(
+                "priority", type=values.priority, metavar="N", help="from 0 to 1000; the highest starts first"
+            )
         command.add_argument("jobs", nargs="+", metavar="JOB", help="the id of a job or an array")
+
+
+def _schedule(commands: Commands) -> None:
+    verbs = add_group(commands, "schedule", "run jobs every night, or at other times")
+    command = add_command(
+        verbs,
+        "add",
+        "schedules:add",
+        "submit a job at the times of a cron expression from now on",
+        usage="jupyter runai schedule add --cron TIMES [options] SCRIPT [-- ARGUMENTS]\n"
+        "       jupyter runai schedule add --cron TIMES [options] -- COMMAND",
+        epilog="""\
+example:
+  jupyter runai schedule add --cron "0 2 * * *" --timezone Europe/Berlin -- python train.py""",
+    )
+    command.add_argument("--cron", required=True, metavar="TIMES",
+                         help="minute, hour, day of the month, month and day of the week: '0 2 * * *' is every night "
+                         "at 02:00")  # fmt: skip
+    command.add_argument("--timezone", default="UTC", metavar="ZONE", help="the time zone of these times (UTC)")
+    _takes_program(command, without=("after", "array", "sweep", "max_parallel", "wait", "bring_to"))
+    command = add_command(verbs, "list", "schedules:show_list", "list your schedules, with their next and last runs")
+    add_format(command)
+    for verb, summary in (
+        ("pause", "pause schedules; what they miss meanwhile is not made up for"),
+        ("resume", "resume paused schedules"),
+        ("remove", "remove schedules; their jobs stay"),
+        ("run", "submit the jobs of schedules now"),
+    ):
+        command = add_command(verbs, verb, f"schedules:{verb}", summary)
+        command.add_argument("schedules", nargs="+", metavar="SCHEDULE", help="the name or id of a schedule")
 
 
 # -- the pool -----------------------------------------------------------------------------------------------
@@ -231,7 +277,7 @@ def _project(commands: Commands) -> None:
         type=values.bound,
         default=argparse.SUPPRESS,
         metavar="N",
-        help="its part of the idle GPUs",
+        help="its share of the idle GPUs",
     )
     command.add_argument("--priority", type=int, metavar="N", help="among its siblings; higher first")
     command.add_argument("--order", choices=[*QueueOrder, "none"],
@@ -242,7 +288,7 @@ def _project(commands: Commands) -> None:
                          "repeated")  # fmt: skip
     command.add_argument("--group", action="append", metavar="GROUP", help="a JupyterHub group that may; likewise")
     command.add_argument("--window", action="append", type=values.window, metavar="WINDOW",
-                         help="a time at which it is guaranteed another number of GPUs, such as 'mon-fri 09:00-12:00 "
+                         help="a time window with a different guarantee, such as 'mon-fri 09:00-12:00 "
                          "Europe/Berlin guaranteed=20', optionally with dates such as 2026-12-01..2026-12-07; "
                          "replaces the present windows; `none`: no windows; may be repeated")  # fmt: skip
     command.add_argument("--quota", action="append", type=values.quota, default=[], metavar="PART,AMOUNTS",

@@ -32,7 +32,7 @@ def show_list(options: argparse.Namespace) -> int:
 
 
 def table(screen: Screen, projects: Sequence[ProjectView]) -> None:
-    """Every project below its parent, with a bar of what it holds: `█` inside its guarantee, `▒` over quota."""
+    """Every project below its parent, with a bar of its use: `█` within its guarantee, `▒` over quota."""
     ordered = _tree(projects)
     scale = max((max(p.guaranteed_in_all or 0, p.allocated, p.fair_share) for p in projects), default=0)
     screen.table(
@@ -55,7 +55,7 @@ def table(screen: Screen, projects: Sequence[ProjectView]) -> None:
 
 
 def _tree(projects: Sequence[ProjectView]) -> list[tuple[int, ProjectView]]:
-    """Parents before those below them, with their depth; one whose parent is not to be seen is at the top."""
+    """Parents before their children, with their depth; a project whose parent is not visible is at the top."""
     seen = {project.name for project in projects}
 
     def below(parent: str | None, depth: int) -> list[tuple[int, ProjectView]]:
@@ -90,7 +90,7 @@ def _describe(project: ProjectView) -> None:
         *(("windows" if not n else "", in_words(window)) for n, window in enumerate(project.windows)),
         ("now", _in_force(project) if project.windows else ""),
         ("limit", amount(project.limit, "none")),
-        ("weight", amount(project.weight, "as the guarantee")),
+        ("weight", amount(project.weight, "same as the guarantee")),
         ("priority", project.priority),
         ("order", project.order or ""),
         ("holds", amount(project.allocated)),
@@ -125,7 +125,7 @@ def _in_force(project: ProjectView) -> str:
 
 
 def _beside(allocated: float, guaranteed: float | None, limit: float | None, unit: str = "") -> str:
-    """What it holds and has of CPUs or memory; nothing where it has none."""
+    """The use and quota of CPUs or memory; empty where there are none."""
     facts = [f"holds {number(allocated)}{unit}"] if allocated or guaranteed is not None or limit is not None else []
     facts += [f"guaranteed {number(guaranteed)}{unit}"] if guaranteed is not None else []
     facts += [f"limit {number(limit)}{unit}"] if limit is not None else []
@@ -133,7 +133,7 @@ def _beside(allocated: float, guaranteed: float | None, limit: float | None, uni
 
 
 def _quotas(project: ProjectView) -> list[str]:
-    """What it has of parts of the pool, a line each."""
+    """Its quotas of parts of the pool, a line each."""
     return [
         f"{_part(quota)}: guaranteed {amount(quota.guaranteed, 'nothing')}, limit {amount(quota.limit, 'none')}"
         for quota in project.quotas
@@ -141,7 +141,7 @@ def _quotas(project: ProjectView) -> list[str]:
 
 
 def _parts(project: ProjectView) -> list[str]:
-    """How it stands in the parts of the pool that are shared out by themselves, a line each."""
+    """Its state in the parts of the pool that are divided separately, a line each."""
     return [
         f"{_part(part)}: holds {amount(part.allocated)} of a fair share of {amount(part.fair_share)}, "
         f"guaranteed {amount(part.guaranteed, 'unlimited')}"
@@ -157,13 +157,13 @@ def _part(part: QuotaEntry | PartView) -> str:
 
 
 def _rules(project: ProjectView) -> list[str]:
-    """What is ruled for its jobs, a line each."""
+    """The rules for its jobs, a line each."""
     policy = project.policy.model_dump(exclude_none=True)
     return [f"{part}.{rule} = {value}" for part, content in policy.items() for rule, value in content.items()]
 
 
 def change(options: argparse.Namespace) -> int:
-    """Add a project, or change what is given of one; what is not given stays as it is."""
+    """Add a project, or change the given fields of one; other fields do not change."""
     from scheduler.schema import ProjectEntry
     from scheduler.schema.reading import validate
 
@@ -200,7 +200,7 @@ def _as_it_is(client: Client, name: str) -> dict[str, Any]:
 _AMOUNTS = (
     "guaranteed", "limit", "weight", "guaranteed_cpus", "limit_cpus", "guaranteed_memory_gib", "limit_memory_gib",
 )  # fmt: skip
-"""The options that are an amount, or `none`."""
+"""The options whose value is an amount or `none`."""
 
 
 def _given(options: argparse.Namespace) -> dict[str, Any]:
@@ -221,8 +221,7 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _with_quotas(quotas: Sequence[dict[str, Any]], given: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Quotas with each of those given in the place of what was said of its part; one that says nothing takes it
-    away."""
+    """Quotas updated by those given, for each part of the pool; one without amounts removes the quota."""
     parts = {(quota.get("node_pool"), quota.get("gpu_type")): quota for quota in quotas}
     for quota in given:
         parts[quota.get("node_pool"), quota.get("gpu_type")] = quota
@@ -230,7 +229,7 @@ def _with_quotas(quotas: Sequence[dict[str, Any]], given: Sequence[dict[str, Any
 
 
 def _with_rules(policy: dict[str, Any], rules: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """A policy with `part.rule` set to each value; `None` takes a rule away."""
+    """A policy with `part.rule` set to each value; `None` removes a rule."""
     changed = {part: dict(content) for part, content in policy.items()}
     for name, value in rules:
         part, _, rule = name.partition(".")

@@ -1,5 +1,4 @@
-"""`jupyter runai simulate`: a trace of jobs, played by the policy and by what it is held against. No scheduler is
-involved."""
+"""`jupyter runai simulate`: simulates a trace of jobs with the policy and with baselines. No scheduler is involved."""
 
 from __future__ import annotations
 
@@ -79,7 +78,7 @@ def _pool(path: str | None) -> Pool | None:
 
 
 def _facts(trace: Trace, study: Study, options: argparse.Namespace) -> dict[str, str]:
-    """What has to be known to get the same figures again."""
+    """What is needed to reproduce the figures."""
     learned = f"the {options.learn:g} days before the window" if options.learn else "the simulated window"
     facts = {
         "command": shlex.join(["jupyter", "runai", *sys.argv[1:]]),
@@ -175,7 +174,7 @@ def _columns(figures: Figures) -> tuple[str, ...]:
 
 
 def _estimates(results: list[Result]) -> None:
-    """How good the estimated starts of our policies were, where they were told any."""
+    """The accuracy of the estimated starts of our policies, if there are any."""
     rows = []
     for result in results:
         found = result.estimates

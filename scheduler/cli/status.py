@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scheduler.schema import AttemptView, GpuView, JobView, Occupant, PoolView
 
 QUEUE = 20
-"""So many waiting jobs are shown at a glance."""
+"""The most waiting jobs that are shown."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -51,7 +51,7 @@ def _pool(options: argparse.Namespace) -> int:
 
 
 def summary(pool: PoolView) -> str:
-    """One line: how many GPUs there are and how they are used."""
+    """One line: the number of GPUs and how they are used."""
     parts = []
     for name, totals in (("build", pool.build), ("train", pool.train)):
         over = f" ({amount(totals.over_quota)} over quota)" if totals.over_quota else ""
@@ -94,7 +94,9 @@ def _slower(gpu: GpuView) -> str:
 
 
 def _outside(gpu: GpuView) -> list[str]:
-    """`used outside the pool (0.5 of it)`, if it is."""
+    """`used outside the pool (0.5 of it)`, if it is, or why the GPU fails."""
+    if gpu.failure is not None:
+        return [f"out of use: {gpu.failure}"]
     return [f"used outside the pool{_part(gpu.foreign)}"] if gpu.foreign else []
 
 
@@ -110,7 +112,7 @@ def _memory(gpu: GpuView) -> str:
 
 
 def occupant(who: Occupant) -> str:
-    """`ada's notebook`, `bert-large (vision, ada), over quota`; what may not be seen is somebody's."""
+    """`ada's notebook`, `bert-large (vision, ada), over quota`; a hidden owner is `somebody`."""
     part = _part(who.share)
     if who.kind == "session":
         return f"{who.user or 'somebody'}'s notebook{part}"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from scheduler.client import Client
     from scheduler.files.bundle import Bundle
-    from scheduler.schema import ArrayView, JobView
+    from scheduler.schema import ArraySubmit, ArrayView, JobSubmit, JobView
     from scheduler.submission.jobfile import JobFile
 
 
@@ -36,31 +36,43 @@ def run(options: argparse.Namespace) -> int:
         raise
 
 
-def _submit(options: argparse.Namespace) -> int:
-    from scheduler.client.uploading import upload
+def compose(
+    options: argparse.Namespace, line: str = LINE
+) -> tuple[JobSubmit, ArraySubmit | None, Bundle | None] | None:
+    """The submission that the options describe, without its files, and these; `None` where it was only to be
+    printed."""
     from scheduler.submission import jobfile
 
     given = jobfile.merge(_begin_with(options), said(options))
-    program = what_runs(options)
+    program = what_runs(options, line)
     if program is not None:
         given = jobfile.merge(
             {"name": program.name}, given, {"kind": program.kind.value, "command": [*program.command]}
         )
         given.pop("bundle", None)
     elif "command" not in given:
-        raise Misused(f"Say what to run: `{LINE} train.py`, or a command after `--`.")
+        raise Misused(f"Say what to run: `{line} train.py`, or a command after `--`.")
     if options.save_template:
         file = jobfile.save_template(options.save_template, given)
-        print(f"Kept in {file}.", file=sys.stderr)
+        print(f"Saved in {file}.", file=sys.stderr)
     given = jobfile.merge({"env": variables()}, given)
     sent = jobfile.submission(given)
     array = jobfile.array_of(given, sent)
     if options.dry_run:
         print(jobfile.dump(given, options.output or "yaml"), end="")
+        return None
+    return sent, array, None if "bundle" in given else _pack(program, given)
+
+
+def _submit(options: argparse.Namespace) -> int:
+    from scheduler.client.uploading import upload
+
+    composed = compose(options)
+    if composed is None:
         return 0
+    sent, array, bundle = composed
     if array is not None and (options.wait or options.bring_to):
         raise Misused("--wait and --out follow one job; `jupyter runai list` shows many.")
-    bundle = None if "bundle" in given else _pack(program, given)
     with connect() as client:
         if bundle is not None:
             client.check(sent)
@@ -76,7 +88,7 @@ def _submit(options: argparse.Namespace) -> int:
 
 
 def _begin_with(options: argparse.Namespace) -> dict[str, Any]:
-    """What the template says, and over it the file."""
+    """The template's content, overridden by the file's."""
     from scheduler.submission import jobfile
 
     template = jobfile.load_template(options.template) if options.template else {}
@@ -90,20 +102,21 @@ def _read(name: str) -> JobFile:
     return parse(text, source=source)
 
 
-def what_runs(options: argparse.Namespace) -> Program | None:
-    """The program that the line names. Raises `Misused`, `Invalid` or `NotFound` where it is not clear what to run."""
+def what_runs(options: argparse.Namespace, line: str = LINE) -> Program | None:
+    """The program that the command line names. Raises `Misused`, `Invalid` or `NotFound` where it is not clear what to
+    run."""
     return program_of(
         options.script,
         options.tail,
         Path.cwd(),
-        line=LINE,
+        line=line,
         parameters=options.notebook_parameters,
         in_place=bool(options.no_files),
     )
 
 
 def _pack(program: Program | None, given: Mapping[str, Any]) -> Bundle | None:
-    """What the job takes along; `None` where there is nothing."""
+    """The files of the job; `None` where there are none."""
     from scheduler.files.bundle import snapshot
 
     patterns = given.get("in", ())
@@ -121,7 +134,7 @@ def _pack(program: Program | None, given: Mapping[str, Any]) -> Bundle | None:
 
 
 def variables() -> dict[str, str]:
-    """The job's variables beside those that `--env` names: where it finds its programs, as here."""
+    """The job's variables besides those of `--env`: the search paths of programs, as in this process."""
     found = {name: os.environ[name] for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if name in os.environ}
     here, path = str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)
     return {**found, "PATH": path if here in path.split(os.pathsep) else f"{here}{os.pathsep}{path}"}

@@ -1,7 +1,7 @@
-"""What the command line shows: aligned columns, durations and amounts in words, bars, and colour on a terminal only.
+"""Output of the command line: aligned columns, durations and amounts in words, bars, and colour on a terminal only.
 
-Colour never says anything alone: every state and mark is a word or a sign as well. `NO_COLOR` turns it off.
-Text that comes from users is stripped of control characters before it reaches a terminal.
+Colour is never the only sign: every state and mark is also a word or symbol. `NO_COLOR` turns it off. Text that comes
+from users is stripped of control characters before it reaches a terminal.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STATE_STYLES = {
 
 
 class Screen:
-    """Where text goes, and what it can show there."""
+    """The output stream, and what it can show."""
 
     def __init__(self, out: TextIO | None = None) -> None:
         self.out = out if out is not None else sys.stdout
@@ -58,7 +58,7 @@ class Screen:
         styles: dict[str, dict[str, str]] | None = None,
         indent: int = 0,
     ) -> None:
-        """Columns as wide as their widest cell; the last is cut to the terminal, and a column that is empty left out.
+        """Print columns as wide as their widest cell; the last is cut to the terminal, and empty columns are left out.
 
         `right` names the columns of numbers; `styles` maps a column's cell texts to styles.
         """
@@ -88,7 +88,7 @@ def clean(value: object) -> str:
 
 
 def width(text: str) -> int:
-    """Columns that a text takes on a terminal: two for wide characters, none for combining ones."""
+    """The width of a text on a terminal: two columns for wide characters, none for combining ones."""
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
     )
@@ -115,7 +115,7 @@ def gpus(value: float) -> str:
 
 
 def took(seconds: float | None) -> str:
-    """A duration; nothing where there is none."""
+    """A duration; empty where there is none."""
     return "" if seconds is None else duration(seconds)
 
 

@@ -1,4 +1,4 @@
-"""`jupyter runai usage`: what was used."""
+"""`jupyter runai usage`: the use of the pool."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _names(row: UsageRow, found: UsageReport) -> list[str]:
 
 
 def _figures(row: UsageRow) -> list[str]:
-    """Idle hours in parts of those that were measured."""
+    """The figures of a row; idle time is a percentage of the measured hours."""
     idle = f"{row.idle_gpu_hours / row.measured_gpu_hours:.0%}" if row.measured_gpu_hours else "–"
     return [
         amount(round(row.gpu_hours, 2)),

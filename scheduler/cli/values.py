@@ -1,4 +1,5 @@
-"""The values of options that are no submission's: each reads a word, or says in one clause what to write instead."""
+"""The values of options other than those of a submission: each function reads a word, or raises an error that says what
+to write instead."""
 
 from __future__ import annotations
 
@@ -28,6 +29,12 @@ def _fraction(text: str) -> float:
     return float(text)
 
 
+def _priority(text: str) -> int:
+    if not 0 <= int(text) <= 1000:
+        raise ValueError
+    return int(text)
+
+
 def _factors(text: str) -> list[float]:
     factors = _amounts_of(text)
     if not all(factors):
@@ -40,7 +47,7 @@ def _amounts_of(text: str) -> list[float]:
 
 
 def _quota_of(text: str) -> dict[str, Any]:
-    """What a project has of a part of the pool, as `gpu_type=A100,guaranteed=4,limit=8`."""
+    """A project's quota of a part of the pool, as `gpu_type=A100,guaranteed=4,limit=8`."""
     quota: dict[str, Any] = {}
     for word in values.names(text):
         name, _, value = word.partition("=")
@@ -63,7 +70,7 @@ def _window_of(text: str) -> dict[str, Any] | None:
 
 
 def _instant(text: str) -> float:
-    """A day or an instant of this machine's clock, or how long ago it was."""
+    """A day or an instant on this machine's clock, or a duration before now."""
     if text[:4].isdigit() and "-" in text:
         return datetime.fromisoformat(text).timestamp()
     return time.time() - read_duration(text)
@@ -96,6 +103,7 @@ def _ruled(text: str) -> tuple[str, Any]:
 
 
 count = _reader(values.count)
+priority = _reader(_priority, "is not a priority; write a number from 0 to 1000")
 whole = _reader(values.whole)
 amount = _reader(values.amount)
 names = _reader(values.names)

@@ -1,11 +1,11 @@
-"""The client of the scheduler's API: `Client` waits, `AsyncClient` is awaited; what they can do is the same.
+"""The client of the scheduler's API: `Client` is synchronous, `AsyncClient` asynchronous; both have the same methods.
 
     with Client.from_environment() as client:
         job = client.submit(JobSubmit(command=["python", "train.py"], gpus=1))
         client.wait(job.id)
 
-Both answer with the types of `scheduler.schema` and raise the errors of `scheduler.errors`: `Unavailable` where the
-scheduler does not answer, and whatever the API refuses, with its sentence and the field at fault.
+Both return the types of `scheduler.schema` and raise the errors of `scheduler.errors`: `Unavailable` where the
+scheduler does not answer, and the errors of the API, with their sentence and the field at fault.
 """
 
 from __future__ import annotations

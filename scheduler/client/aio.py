@@ -1,4 +1,4 @@
-"""The client that is awaited: the same as `Client`, for an event loop."""
+"""The asynchronous client: the same as `Client`, for an event loop."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import Any, BinaryIO, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
-from scheduler.client import calls
+from scheduler.client import calls, schedulecalls
 from scheduler.client.calls import Call, Stream
 from scheduler.client.finding import Address, find
+from scheduler.client.refusals import error_of, unreachable
 from scheduler.client.wire import (
     AGAIN,
     FOLLOWING,
@@ -46,7 +47,7 @@ def _method(call: Callable[P, Call[T]]) -> Callable[Concatenate[AsyncClient, P],
 
 
 class AsyncClient:
-    """Talks to the scheduler, over connections it keeps; close it, or use it in an `async with`."""
+    """Connects to the scheduler and keeps its connections open; close it, or use it in an `async with`."""
 
     me = _method(calls.me)
     pool = _method(calls.pool)
@@ -58,6 +59,11 @@ class AsyncClient:
     usage_table = _method(calls.usage_table)
     drain = _method(calls.drain)
     undrain = _method(calls.undrain)
+    node_gpus = _method(calls.node_gpus)
+    gpu_history = _method(calls.gpu_history)
+    users = _method(calls.users)
+    set_user_quota = _method(calls.set_user_quota)
+    set_group_quota = _method(calls.set_group_quota)
     projects = _method(calls.projects)
     project = _method(calls.project)
     project_put = _method(calls.project_put)
@@ -73,19 +79,26 @@ class AsyncClient:
     cancel = _method(calls.cancel)
     pause = _method(calls.pause)
     resume = _method(calls.resume)
+    set_priority = _method(calls.set_priority)
     delete = _method(calls.delete)
     log = _method(calls.log)
     outputs = _method(calls.outputs)
     metrics = _method(calls.metrics)
+    schedules = _method(schedulecalls.schedules)
+    schedule_add = _method(schedulecalls.schedule_add)
+    schedule_change = _method(schedulecalls.schedule_change)
+    schedule_remove = _method(schedulecalls.schedule_remove)
+    schedule_run = _method(schedulecalls.schedule_run)
     has_bundle = _method(calls.has_bundle)
     put_bundle = _method(calls.put_bundle)
     open_session = _method(calls.open_session)
     close_session = _method(calls.close_session)
+    stop_session = _method(calls.stop_session)
     sessions = _method(calls.sessions)
 
     def __init__(self, url: str, token: str, folder: Path | None = None, notebook: str = "") -> None:
-        """`url` is the scheduler's base, before `/api/v1`. With its state folder, nobody else is sent the token.
-        `notebook` is the notebook server that asks, as in `Address`."""
+        """`url` is the scheduler's base, before `/api/v1`. With its state folder, the token is sent only to the
+        scheduler that holds the folder. `notebook` is the caller's notebook server, as in `Address`."""
         self.url = url
         address = Address(url, token, folder, notebook)
 
@@ -96,7 +109,7 @@ class AsyncClient:
 
     @classmethod
     def from_environment(cls) -> Self:
-        """The client for the scheduler that `find` finds."""
+        """A client for the scheduler that `find` returns."""
         address = find()
         return cls(address.url, address.token, address.folder, address.notebook)
 
@@ -112,7 +125,7 @@ class AsyncClient:
     # -- what takes more than one request, or reads a stream ----------------------------------------------
 
     async def wait(self, job_id: str, timeout: float | None = None) -> JobView:
-        """The job when it has ended. Raises `TimeoutError` after `timeout` seconds."""
+        """Wait until a job has ended, and return it. Raises `TimeoutError` after `timeout` seconds."""
         deadline = None if timeout is None else time.monotonic() + timeout
         backoff, pause = Backoff(), 0.02
         while True:
@@ -134,8 +147,8 @@ class AsyncClient:
     ) -> AsyncIterator[bytes]:
         """A worker's output as it grows, until the job has ended.
 
-        With `attempt` only that one's; else it begins with the latest, and a line stands between one attempt and the
-        next. A lost connection is taken up where it broke.
+        With `attempt` only that attempt's output; otherwise it begins with the latest, with a line between attempts. A
+        lost connection is resumed where it broke.
         """
         number = attempt or max(1, len((await self.job(job_id)).attempts))
         before, backoff = b"", Backoff()
@@ -158,9 +171,9 @@ class AsyncClient:
             before = ATTEMPT_LINE.format(number).encode()
 
     async def display(self, job_id: str) -> AsyncIterator[DisplayLine]:
-        """What a job shows as it comes, until it has ended: its text and its displays, as Jupyter's output messages.
+        """Follow a job's output until it has ended: its text and its displays, as Jupyter's output messages.
 
-        It begins with the latest attempt. A lost connection is taken up where it broke.
+        It begins with the latest attempt. A lost connection is resumed where it broke.
         """
         last: DisplayLine | None = None
         backoff = Backoff()
@@ -179,7 +192,7 @@ class AsyncClient:
                 return
 
     async def events(self, after: int | None = None, *, subject: str | None = None) -> AsyncIterator[Event]:
-        """What changes from now on (or after an event), for ever; a lost connection is taken up where it broke.
+        """Follow events from now on (or after an event), without end; a lost connection is resumed where it broke.
 
         Raises `Unavailable` when the scheduler has not been reached again for a minute.
         """
@@ -196,7 +209,7 @@ class AsyncClient:
             reader.broken()
 
     async def download(self, job_id: str, path: str, to: Path) -> Path:
-        """One of a job's outputs, into the file `to`, whole or not at all."""
+        """Download one of a job's outputs into the file `to`, completely or not at all."""
         part = to.with_name(f".{to.name}.part")
         try:
             async with self._stream(calls.output(job_id, path), TIMEOUT) as reply:
@@ -209,7 +222,7 @@ class AsyncClient:
         return to
 
     async def upload_bundle(self, bundle: bytes | Path) -> str:
-        """Put a bundle where it is not there yet; its digest."""
+        """Upload a bundle unless it is already there; returns its digest."""
         digest = await asyncio.to_thread(calls.digest_of, bundle)
         if not await self.has_bundle(digest):
             await self.put_bundle(digest, bundle)
@@ -224,11 +237,11 @@ class AsyncClient:
             except httpx.TransportError as error:
                 again = call.repeatable or isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
                 if wait is None or not again:
-                    raise calls.unreachable(self.url) from error
+                    raise unreachable(self.url) from error
                 await asyncio.sleep(wait)
             else:
                 if not response.is_success and not (response.status_code == 404 and call.missing_is_fine):
-                    raise calls.error_of(response, self.url)
+                    raise error_of(response, self.url)
                 return call.read(response)
         raise AssertionError("unreachable")
 
@@ -262,10 +275,10 @@ class AsyncClient:
             ) as reply:
                 if not reply.is_success:
                     await reply.aread()
-                    raise calls.error_of(reply, self.url)
+                    raise error_of(reply, self.url)
                 yield reply
         except httpx.TransportError as error:
-            raise calls.unreachable(self.url) from error
+            raise unreachable(self.url) from error
 
 
 async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:

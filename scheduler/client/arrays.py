@@ -1,4 +1,4 @@
-"""Many jobs that were sent as one: all of them, page by page."""
+"""The jobs of an array, page by page."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ PAGE = 500
 
 
 def is_array(name: str) -> bool:
-    """Whether this names an array rather than one of its jobs, or any other job."""
+    """Whether this is the id of an array, not of a job."""
     return re.fullmatch(r"a-[0-9a-z]+", name) is not None
 
 
 def jobs_of(client: Client, array: str) -> list[JobView]:
-    """The jobs of an array by their indices. Raises `NotFound`."""
+    """The jobs of an array in the order of their indices. Raises `NotFound`."""
     found, after = [], None
     while True:
         page = client.jobs(array=array, limit=PAGE, after=after)

@@ -1,4 +1,4 @@
-"""Every request that the client can make, as data: what is sent, and how the answer is read. No network here.
+"""Every request of the client, as data: what is sent, and how the answer is read. Nothing here uses the network.
 
 A function of this module is a method of `Client` and of `AsyncClient`, under the same name.
 """
@@ -10,33 +10,35 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 from urllib.parse import quote
 
 import httpx
 from pydantic import BaseModel
 
-from scheduler.errors import BY_STATUS, NotFound, RunaiError, Unavailable
-from scheduler.model import JobState
+from scheduler.model import JobKey, JobState
 from scheduler.schema import (
     Applied,
     ArraySubmit,
     ArrayView,
     AuditPage,
+    BuildQuotaEntry,
     DisplayLine,
     DryRunView,
     Explanation,
+    GpuHistory,
+    JobChange,
     JobPage,
     JobSubmit,
     JobView,
     Me,
     MetricsPage,
     NodeDrain,
+    NodeGpus,
     OutputFile,
     OutputList,
     PoolFile,
     PoolView,
-    Problem,
     ProjectEntry,
     ProjectList,
     ProjectView,
@@ -44,6 +46,7 @@ from scheduler.schema import (
     SessionOpen,
     SessionView,
     UsageReport,
+    UserList,
 )
 
 T = TypeVar("T")
@@ -52,9 +55,9 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """One request. `repeatable`: sent twice it does what it does once, so a broken connection may be tried again.
+    """One request. `repeatable`: it is idempotent, so it may be retried after a broken connection.
 
-    `patient`: the answer may take long, because something has to happen first.
+    `patient`: the answer may take long, because something else must happen first.
     """
 
     method: str
@@ -91,28 +94,28 @@ def _given(**params: Any) -> dict[str, Any]:
 
 
 def me() -> Call[Me]:
-    """Who asks, and what they may do."""
+    """The caller and their permissions."""
     return Call("GET", "me", _view(Me))
 
 
 def pool() -> Call[PoolView]:
-    """Every GPU and who holds it."""
+    """All GPUs and who holds them."""
     return Call("GET", "pool", _view(PoolView))
 
 
 def pool_file() -> Call[PoolFile]:
-    """The pool file that declares the pool as it is."""
+    """The pool file that describes the current pool."""
     return Call("GET", "pool/file", _view(PoolFile))
 
 
 def apply(file: PoolFile, preview: bool = False) -> Call[Applied]:
-    """Bring about what a pool file declares; with `preview` only say what that would change."""
+    """Apply a pool file; with `preview` only return what that would change."""
     params = {"preview": "true"} if preview else {}
     return Call("POST", "pool/apply", _view(Applied), params=params, **_json(file))
 
 
 def snapshot() -> Call[dict[str, Any]]:
-    """The pool as the policy sees it now, as a scenario that `jupyter runai plan` reads."""
+    """The current pool as the policy sees it, as a scenario for `jupyter runai plan`."""
     return Call("GET", "pool/snapshot", lambda response: dict(response.json()), patient=True)
 
 
@@ -124,29 +127,63 @@ def audit(
     limit: int | None = None,
     after: int | None = None,
 ) -> Call[AuditPage]:
-    """A page of who changed what of the pool, newest first; `next` of the page is `after` of the one that follows."""
+    """A page of the changes of the pool and their authors, newest first; `next` of the page is `after` of the following
+    one."""
     params = _given(user=user, kind=kind, name=name, limit=limit, after=after)
     return Call("GET", "audit", _view(AuditPage), params=params)
 
 
 def usage(**asked: Any) -> Call[UsageReport]:
-    """What was used, as the options of `GET /usage` say: `since`, `until`, `by`, `every`, `project` and so on."""
+    """The use of the pool, by the options of `GET /usage`: `since`, `until`, `by`, `every`, `project` and so on."""
     return Call("GET", "usage", _view(UsageReport), params=_given(**asked))
 
 
 def usage_table(**asked: Any) -> Call[str]:
-    """The same as CSV."""
+    """The usage report as CSV."""
     return Call("GET", "usage.csv", lambda response: response.text, params=_given(**asked))
 
 
 def drain(node: str, reason: str = "") -> Call[None]:
-    """Give a node no new work; running work continues to its end."""
+    """Drain a node: it gets no new work, and running work continues to its end."""
     return Call("PUT", f"nodes/{quote(node)}/drain", _nothing, **_json(NodeDrain(reason=reason)))
 
 
 def undrain(node: str) -> Call[None]:
-    """Let a drained node take work again."""
+    """Let a drained node accept new work again."""
     return Call("DELETE", f"nodes/{quote(node)}/drain", _nothing, repeatable=False)
+
+
+def node_gpus(node: str) -> Call[NodeGpus]:
+    """What the GPUs of a node report, and the processes that use them."""
+    return Call("GET", f"nodes/{quote(node)}/gpus", _view(NodeGpus))
+
+
+def gpu_history(
+    node: str, gpu: int, *, since: float | None = None, until: float | None = None, points: int | None = None
+) -> Call[GpuHistory]:
+    """The use of a GPU over time (seconds since 1970; default: the last hour), as about `points` spans."""
+    params = _given(since=since, until=until, points=points)
+    return Call("GET", f"nodes/{quote(node)}/gpus/{gpu}/history", _view(GpuHistory), params=params)
+
+
+def users(*, find: str | None = None, limit: int | None = None, after: str | None = None) -> Call[UserList]:
+    """A page of the users known to the hub and to the pool, by name, with their build quotas and what they hold."""
+    return Call("GET", "users", _view(UserList), params=_given(find=find, limit=limit, after=after))
+
+
+def set_user_quota(user: str, gpus: float | None) -> Call[None]:
+    """Give a user a build quota of their own; `None` removes it."""
+    return _build_quota("users", user, gpus)
+
+
+def set_group_quota(group: str, gpus: float | None) -> Call[None]:
+    """Give each user of a group a build quota; `None` removes it."""
+    return _build_quota("groups", group, gpus)
+
+
+def _build_quota(kind: str, name: str, gpus: float | None) -> Call[None]:
+    path, sent = f"{kind}/{quote(name, safe='')}/build-quota", {} if gpus is None else _json(BuildQuotaEntry(gpus=gpus))
+    return Call("PUT" if sent else "DELETE", path, _nothing, repeatable=bool(sent), **sent)
 
 
 def projects() -> Call[list[ProjectView]]:
@@ -164,7 +201,7 @@ def project_put(entry: ProjectEntry) -> Call[ProjectView]:
 
 
 def project_preview(entry: ProjectEntry) -> Call[Applied]:
-    """What adding or changing a project would bring about; nothing is changed."""
+    """The effects of adding or changing a project; nothing is changed."""
     return Call("POST", "pool/preview", _view(Applied), patient=True, **_json(entry))
 
 
@@ -176,7 +213,7 @@ def project_delete(name: str) -> Call[None]:
 
 
 def check(job: JobSubmit) -> Call[None]:
-    """Have a job refused as `submit` would, before what it takes along is put there. It queues nothing."""
+    """Refuse a job as `submit` would, before its files are uploaded. It queues nothing."""
     return Call("POST", "jobs/check", _nothing, **_json(job))
 
 
@@ -186,7 +223,8 @@ def dry_run(job: JobSubmit) -> Call[DryRunView]:
 
 
 def submit(job: JobSubmit, *, idempotency_key: str | None = None) -> Call[JobView]:
-    """Submit a job. With a key of one's own, asking again gives the same job; without, one is made for this call."""
+    """Submit a job. With an idempotency key, a repeated call returns the same job; without one, a key is generated for
+    this call."""
     sent = _json(job)
     sent["headers"]["Idempotency-Key"] = idempotency_key or str(uuid.uuid4())
     return Call("POST", "jobs", _view(JobView), **sent)
@@ -207,9 +245,15 @@ def jobs(
     mine: bool = False,
     limit: int | None = None,
     after: str | None = None,
+    sort: JobKey | None = None,
+    order: Literal["asc", "desc"] | None = None,
 ) -> Call[JobPage]:
-    """A page of jobs, newest first; `next` of the page is `after` of the one that follows."""
+    """A page of jobs, by default the newest first; `next` of the page is `after` of the following one.
+
+    `order` is desc, unless it is given: the newest, largest or last first.
+    """
     params = _given(project=project, array=array, mine="true" if mine else None, limit=limit, after=after)
+    params |= _given(sort=sort and sort.value, order=order)
     if state is not None:
         params["state"] = [one.value for one in state]
     return Call("GET", "jobs", _view(JobPage), params=params)
@@ -225,18 +269,23 @@ def explain(job_id: str) -> Call[Explanation]:
 
 
 def cancel(job_id: str) -> Call[JobView]:
-    """Stop a job for good."""
+    """Cancel a job."""
     return _verb(job_id, "cancel")
 
 
 def pause(job_id: str) -> Call[JobView]:
-    """Stop a job until it is resumed."""
+    """Pause a job until it is resumed."""
     return _verb(job_id, "pause")
 
 
 def resume(job_id: str) -> Call[JobView]:
     """Queue a paused job again."""
     return _verb(job_id, "resume")
+
+
+def set_priority(job_id: str, priority: int) -> Call[JobView]:
+    """Change the priority of a job that has not ended; the next plan uses it."""
+    return Call("PATCH", f"jobs/{quote(job_id, safe='')}", _view(JobView), **_json(JobChange(priority=priority)))
 
 
 def delete(job_id: str) -> Call[None]:
@@ -263,9 +312,8 @@ def outputs(job_id: str) -> Call[list[OutputFile]]:
 
 
 def metrics(job_id: str, *, offset: int = 0) -> Call[MetricsPage]:
-    """A page of what a job has reported; `next` of the page is `offset` of the one that follows."""
-    path = f"jobs/{quote(job_id, safe='')}/metrics"
-    return Call("GET", path, _view(MetricsPage), params={"offset": offset})
+    """A page of what a job has reported; `next` of the page is `offset` of the following one."""
+    return Call("GET", f"jobs/{quote(job_id, safe='')}/metrics", _view(MetricsPage), params={"offset": offset})
 
 
 # -- bundles ------------------------------------------------------------------------------------------------
@@ -277,7 +325,7 @@ def has_bundle(digest: str) -> Call[bool]:
 
 
 def put_bundle(digest: str, bundle: bytes | Path) -> Call[None]:
-    """Put a bundle; `upload_bundle` does so where it is not there yet."""
+    """Upload a bundle; `upload_bundle` does so unless it is already there."""
     headers = {"Content-Type": "application/octet-stream"}
     return Call("PUT", f"blobs/{digest}", _nothing, content=bundle, headers=headers, patient=True)
 
@@ -294,7 +342,7 @@ def digest_of(bundle: bytes | Path) -> str:
 
 
 def open_session(session: SessionOpen) -> Call[SessionView]:
-    """Lease GPUs for a user's server; answers when it has them."""
+    """Lease GPUs for a user's server; returns when the lease is granted."""
     return Call("POST", "sessions", _view(SessionView), patient=True, **_json(session))
 
 
@@ -302,8 +350,13 @@ def close_session(session_id: str) -> Call[SessionView]:
     return Call("DELETE", f"sessions/{quote(session_id, safe='')}", _view(SessionView), repeatable=False)
 
 
+def stop_session(session_id: str) -> Call[None]:
+    """Stop the notebook server of a session, which gives its GPUs back."""
+    return Call("POST", f"sessions/{quote(session_id, safe='')}/stop", _nothing, repeatable=False, patient=True)
+
+
 def sessions() -> Call[list[SessionView]]:
-    """The caller's sessions; an administrator's: all."""
+    """The caller's sessions; for an administrator all sessions."""
     return Call("GET", "sessions", lambda response: _view(SessionList)(response).sessions)
 
 
@@ -320,12 +373,13 @@ class Stream:
 
 
 def follow(job_id: str, *, rank: int, attempt: int, offset: int) -> Stream:
-    """One attempt's output as it grows, until that attempt has ended; it may be the one that comes next."""
+    """Follow one attempt's output until that attempt has ended; it may be the next attempt, which has not started."""
     return Stream(_logs(job_id), {"rank": rank, "attempt": attempt, "offset": offset, "follow": "true"})
 
 
 def display(job_id: str, after: DisplayLine | None) -> Stream:
-    """What a job shows, from the beginning of its latest attempt or after a line of it, until the job has ended."""
+    """Follow a job's output, from the beginning of its latest attempt or after a line of it, until the job has
+    ended."""
     at = {"attempt": after.attempt, "log": after.log, "display": after.display} if after else {}
     return Stream(f"jobs/{quote(job_id, safe='')}/display", {**at, "follow": "true"})
 
@@ -343,31 +397,3 @@ def event_stream(after: int | None, subject: str | None) -> Stream:
 
 def _logs(job_id: str) -> str:
     return f"jobs/{quote(job_id, safe='')}/logs"
-
-
-# -- answers that are no answers ----------------------------------------------------------------------------
-
-
-def error_of(response: httpx.Response, url: str) -> RunaiError:
-    """The error that a response of 300 and above stands for. Its body must have been read.
-
-    A hub's proxy that was just started does not know the scheduler yet: the hub answers, and sends people to its own
-    pages.
-    """
-    kind = BY_STATUS.get(response.status_code, RunaiError)
-    try:
-        problem = Problem.model_validate_json(response.content)
-    except ValueError:
-        if response.is_redirect or response.status_code in (502, 503, 504):
-            return unreachable(url)
-        if response.status_code == 404 and response.request.method != "HEAD":
-            return NotFound(f"{url} is not the address of a scheduler (404); check RUNAI_URL.")
-        return kind(f"The scheduler at {url} answered {response.status_code} {response.reason_phrase}.")
-    return kind(problem.detail, field=problem.field)
-
-
-def unreachable(url: str) -> Unavailable:
-    return Unavailable(
-        f"The scheduler at {url} does not answer. Running jobs continue; start it with `jupyter runai serve`, or ask "
-        "whoever runs your hub."
-    )

@@ -1,4 +1,4 @@
-"""Where the scheduler is and with which token to ask it: from the environment, or from the state folder."""
+"""Finds the scheduler's address and token: from the environment, or from the state folder."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from scheduler.errors import Unauthenticated, Unavailable
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`url` is the scheduler's base, before `/api/v1`; `folder` is the state folder that says so, where one does.
+    """`url` is the scheduler's base, before `/api/v1`; `folder` is the state folder that it was found in, if any.
 
-    `notebook` is the notebook server that asks, as the engine calls it, where it is a pod of the engine's.
+    `notebook` is the engine's name of the caller's notebook server, where that is a pod of the engine.
     """
 
     url: str
@@ -24,7 +24,7 @@ class Address:
     notebook: str = ""
 
     def is_held(self) -> bool:
-        """Whether the scheduler that is meant still runs. After its end anybody may listen at its address."""
+        """Whether this scheduler still runs. After its end another process may listen on its address."""
         if self.folder is None:
             return True
         endpoint = StateFolder(self.folder).endpoint()
@@ -32,7 +32,7 @@ class Address:
 
 
 def find(environment: Mapping[str, str] | None = None) -> Address:
-    """The scheduler that this process is meant to use.
+    """The scheduler that this process should use.
 
     `RUNAI_URL` with `RUNAI_TOKEN`, `RUNAI_TOKEN_FILE` or the hub's `JUPYTERHUB_API_TOKEN`; else the scheduler that
     runs on the state folder (`RUNAI_STATE_DIR`). Raises `Unavailable` where there is none.

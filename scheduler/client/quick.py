@@ -1,4 +1,4 @@
-"""One question to a scheduler that runs, for who cannot wait: none is started for it, and nothing is tried again."""
+"""One quick request to a running scheduler: none is started, and nothing is retried."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from scheduler.client.finding import find
 from scheduler.client.wire import options
 
 SOON = 1.0
-"""Seconds that the scheduler has for an answer."""
+"""The time limit of the request, in seconds."""
 
 
 def ask(path: str) -> Any:
-    """The JSON that the API answers for a path below `/api/v1/`. Raises whatever goes wrong."""
+    """The JSON answer for a path below `/api/v1/`. Errors of any kind are raised."""
     with httpx.Client(**{**options(find()), "timeout": SOON}) as client:
         return client.get(path).raise_for_status().json()

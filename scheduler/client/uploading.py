@@ -1,8 +1,7 @@
-"""Putting what a job takes along where the scheduler finds it: the archive, and the parts of large files, several at
-once.
+"""Uploads the files of a job: the archive, and the parts of large files, several at once.
 
-What must hold: what is hashed is what is sent, though its owner may change it meanwhile; what is there is not sent
-again.
+What must hold: the bytes that are hashed are those that are sent, though the owner may change the file meanwhile; what
+the scheduler has is not sent again.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ CONNECTIONS = 3
 
 @dataclass(frozen=True, slots=True)
 class Uploaded:
-    """What a submission says of its files, and how many bytes of large files did not have to be sent."""
+    """The fields of a submission for its files, and how many bytes of large files did not have to be sent."""
 
     bundle: str
     files: list[FileSubmit]
@@ -36,7 +35,7 @@ class Uploaded:
 
 
 def upload(client: Client, bundle: Bundle) -> Uploaded:
-    """Put what is not there yet."""
+    """Upload what the scheduler does not have yet."""
     unchanged = 0
     blobs: dict[str, list[str]] = {large.entry.path: [] for large in bundle.large}
     pool = ThreadPoolExecutor(CONNECTIONS)

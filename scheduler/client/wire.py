@@ -1,4 +1,4 @@
-"""What the two clients share around the network: how connections are made, when to try again, how events are read."""
+"""What the two clients share: how connections are made, when to retry, how events are read."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from scheduler.client.finding import Address
 from scheduler.schema import Event
 
 AGAIN = (0.1, 0.3, 1.0)
-"""Seconds between the tries of a request that found nobody, or lost its connection."""
+"""Seconds between retries of a request that could not connect or lost its connection."""
 
 REJOIN = (0.1, 0.3, 1.0, 2.0, *(5.0,) * 12)
-"""The same for who waits or listens: a scheduler that is started again within a minute is not even noticed."""
+"""The same for waiting and streams: a restart of the scheduler within a minute goes unnoticed."""
 
 QUIET = 15.0
-"""An event stream that says nothing for so long (three heartbeats) is taken for broken."""
+"""An event stream without data for this many seconds (three heartbeats) counts as broken."""
 
 TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 PATIENT = httpx.Timeout(30.0, connect=5.0, read=600.0, write=600.0)
@@ -27,7 +27,7 @@ LISTENING = httpx.Timeout(30.0, connect=5.0, read=QUIET)
 
 
 def options(address: Address) -> dict[str, Any]:
-    """How httpx reaches the scheduler. One on this machine is never asked through a proxy."""
+    """The httpx options for the scheduler. A scheduler on this machine is never reached through a proxy."""
     host = urlsplit(address.url).hostname or ""
     notebook = {"Runai-Notebook": address.notebook} if address.notebook else {}
     return {
@@ -40,13 +40,13 @@ def options(address: Address) -> dict[str, Any]:
 
 
 def refuse_strangers(address: Address, request: httpx.Request) -> None:
-    """Send nothing where the scheduler that is meant has ended: whoever listens there now is somebody else."""
+    """Refuse to send a request if the scheduler has ended: another process may listen on its address now."""
     if not address.is_held():
         raise httpx.ConnectError(f"The scheduler of {address.folder} is not running.", request=request)
 
 
 class Backoff:
-    """For how long to go on asking a scheduler that does not answer; begins anew with everything that it says."""
+    """Limits the retries while a scheduler does not answer; reset by every answer."""
 
     def __init__(self) -> None:
         self._tries = 0
@@ -55,7 +55,7 @@ class Backoff:
         self._tries = 0
 
     def pause(self, error: Exception) -> float:
-        """Seconds to wait before the next try. Raises `error` where it has been enough."""
+        """Seconds to wait before the next retry. Raises `error` after the last one."""
         if self._tries >= len(REJOIN):
             raise error
         self._tries += 1
@@ -87,6 +87,6 @@ class EventReader:
             self._data.append(value)
 
     def broken(self) -> None:
-        """The connection is gone: what it had begun will come again."""
+        """The connection was lost: an incomplete event will be sent again."""
         self._data.clear()
         self._next = self.last

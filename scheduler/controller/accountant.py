@@ -1,4 +1,4 @@
-"""Charges what goes on, again and again, and notes how much of it is idle where that is measured."""
+"""Charges running workloads at regular intervals, and records how much of their time is idle where that is measured."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from scheduler.controller import accounting
 from scheduler.controller.idleness import BUSY
 from scheduler.controller.statewriter import StateWriter
-from scheduler.model import ONE, Consumption, GpuKey
+from scheduler.model import ONE, UNKNOWN_TYPE, Consumption, GpuKey
 from scheduler.store import ChangeSet, UsageRecord
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ EVERY = 60.0
 
 
 class Accountant:
-    """Charges every `EVERY` seconds, and whenever it is asked to."""
+    """Charges every `EVERY` seconds, and on request."""
 
     def __init__(self, writer: StateWriter, clock: Callable[[], float]) -> None:
         self._writer = writer
@@ -41,7 +41,7 @@ class Accountant:
         self.open()
 
     def look(self, usage: Mapping[GpuKey, GpuUsage], seconds: float) -> None:
-        """How busy GPUs are now stands for these last seconds."""
+        """Count the current utilisation of GPUs for the last `seconds`."""
         decided, hour = self._writer.decided, accounting.hour_of(self._clock())
         if not usage:
             return
@@ -54,10 +54,10 @@ class Accountant:
                         continue
                     amount = seconds * worker.share / ONE
                     used = Consumption(measured=amount, idle=amount if busy.utilisation < BUSY else 0.0)
-                    accounting.add(self._seen, hour, charge, types.get(worker.node) or "", used)
+                    accounting.add(self._seen, hour, charge, types.get(worker.node) or UNKNOWN_TYPE, used)
 
     def charge(self) -> None:
-        """Put on record what is held until now."""
+        """Record what is held until now."""
         decided = self._writer.decided
         now = max(self._clock(), decided.accounted_until)
         found = accounting.records(accounting.going_on(decided, now), decided.nodes)

@@ -1,9 +1,9 @@
 """The record of what was used, kept by the starts and ends of attempts and sessions.
 
-What must hold: an attempt or a session is charged exactly from when it was given its GPUs until its end, once, over any
-crash and whatever the clock does. Each start and end is charged in the transaction that makes it durable. What goes on
-is charged every minute up to an instant that is kept with it (`until`), so that is all that a restart has to know: who
-holds GPUs has been charged until then, or from later on.
+What must hold: an attempt or a session is charged exactly from when it was given its GPUs until its end, once, also
+after a crash or a change of the clock. Each start and end is charged in the transaction that makes it durable. What is
+still running is charged every minute up to an instant that is stored with it (`until`). A restart needs to know only
+that: whoever holds GPUs has been charged until then, or started later.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING
 from scheduler.model import (
     NOTHING,
     ONE,
+    UNKNOWN_TYPE,
     Attempt,
     Consumer,
     Consumption,
     Ending,
     Environment,
+    GpuType,
     Job,
     Node,
     NodeName,
@@ -40,23 +42,23 @@ LONGEST = 400 * 86_400.0
 """The most seconds that are charged at once: a clock may be set forward by years."""
 
 _UNFINISHED = frozenset({Ending.PREEMPTED, Ending.RESIZED, Ending.MOVED, Ending.LOST})
-"""How an attempt ends whose work goes on in another."""
+"""The endings after which another attempt continues the work."""
 
 Account = dict[tuple[int, Consumer], Consumption]
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What somebody's workers have held from one instant to another, or what is taken back where that is earlier.
+    """What the workers of a job or session held between two instants; negative where the end is the earlier one.
 
-    `once` is what goes with the start or the end at `at`.
+    `once` is charged once, at `at`, for the start or the end.
     """
 
     environment: Environment
     project: ProjectName
     holder: Job | Session
     placement: tuple[WorkerPlacement, ...]
-    gpu_type: str | None
+    gpu_type: GpuType | None
     begin: float
     end: float
     at: float = 0.0
@@ -64,7 +66,7 @@ class Charge:
 
 
 def after(book: Book, change: ChangeSet) -> tuple[UsageRecord, ...]:
-    """What is charged for the starts and ends in a change of this book."""
+    """The charges for the starts and ends in a change of this book."""
     charges = [charge for job in change.jobs for charge in _of_job(book.jobs.get(job.id), job, book.accounted_until)]
     for session in change.sessions:
         charges += _of_session(book.sessions.get(session.id), session, book.accounted_until)
@@ -72,7 +74,7 @@ def after(book: Book, change: ChangeSet) -> tuple[UsageRecord, ...]:
 
 
 def going_on(book: Book, now: float) -> Iterator[Charge]:
-    """What those who hold GPUs have held since they were charged last."""
+    """What running workloads have held since they were last charged."""
     until = book.accounted_until
     for job in book.holding.values():
         attempt = job.attempts[-1]
@@ -129,7 +131,7 @@ def _seat(session: Session, begin: float, end: float) -> Charge:
 
 
 def _lost(job: Job, attempt: Attempt) -> float:
-    """GPU-seconds of work that was stopped after the last checkpoint that anybody has seen."""
+    """GPU-seconds of work lost: from the last known checkpoint until the attempt was stopped."""
     stopped = attempt.ended if attempt.stopping is None else attempt.stopping
     if attempt.ending not in _UNFINISHED or attempt.started is None or stopped is None:
         return 0.0
@@ -138,9 +140,9 @@ def _lost(job: Job, attempt: Attempt) -> float:
 
 
 def records(charges: Iterable[Charge], nodes: Iterable[Node]) -> tuple[UsageRecord, ...]:
-    """The same by hour and by consumer."""
+    """The charges by hour and by consumer."""
     account: Account = defaultdict(Consumption)
-    types: Mapping[NodeName, str | None] | None = None
+    types: Mapping[NodeName, GpuType | None] | None = None
     for charge in charges:
         if types is None:
             types = {node.name: node.gpu_type for node in nodes}
@@ -149,23 +151,30 @@ def records(charges: Iterable[Charge], nodes: Iterable[Node]) -> tuple[UsageReco
             for hour, seconds in _hours(charge.begin, charge.end):
                 add(account, hour, charge, gpu_type, Consumption(held=seconds * share / ONE))
         if charge.once != NOTHING:
-            add(account, hour_of(charge.at), charge, max(shares, key=shares.__getitem__, default=""), charge.once)
+            most = max(shares, key=shares.__getitem__, default=UNKNOWN_TYPE)
+            add(
+                account,
+                hour_of(charge.at),
+                charge,
+                most,
+                charge.once,
+            )
     return tuple([UsageRecord(hour, consumer, used) for (hour, consumer), used in account.items()])
 
 
-def add(account: Account, hour: int, charge: Charge, gpu_type: str, used: Consumption) -> None:
+def add(account: Account, hour: int, charge: Charge, gpu_type: GpuType, used: Consumption) -> None:
     key = hour, Consumer(charge.environment, charge.project, charge.holder.user, gpu_type)
     account[key] += used
 
 
 def _by_type(
-    placement: Iterable[WorkerPlacement], gpu_type: str | None, types: Mapping[NodeName, str | None]
-) -> Mapping[str, int]:
+    placement: Iterable[WorkerPlacement], gpu_type: GpuType | None, types: Mapping[NodeName, GpuType | None]
+) -> Mapping[GpuType, int]:
     """Thousandths of GPUs by their type; `gpu_type` is that of all of them, where it is known."""
-    shares: Counter[str] = Counter()
+    shares: Counter[GpuType] = Counter()
     for worker in placement:
         if worker.gpus:
-            shares[gpu_type or types.get(worker.node) or ""] += worker.share * len(worker.gpus)
+            shares[gpu_type or types.get(worker.node) or UNKNOWN_TYPE] += worker.share * len(worker.gpus)
     return shares
 
 

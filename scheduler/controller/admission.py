@@ -1,7 +1,7 @@
-"""Whether a job could ever run on this pool: if not, it is refused at once, with the field at fault and what could be
-had.
+"""Whether a job could ever run on this pool. If not, it is refused at once, with the field at fault and what is
+available.
 
-Pure functions of a request, the pool and its nodes. What is free just now does not matter here.
+Pure functions of a request, the pool and its nodes. What is free at the moment does not matter.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SAME_NODE = ("node", "same_node")
 
 
 def admit_job(request: Request, program: Program, pool: Pool, nodes: Sequence[Node]) -> None:
-    """Raises `Invalid` where a job names what is not there, asks for more than could ever be given, or breaks a
+    """Raises `Invalid` where a job names something that does not exist, asks for more than the pool has, or breaks a
     rule."""
     project = _project(request.project, pool)
     _form(request)
@@ -57,7 +57,7 @@ def admit_job(request: Request, program: Program, pool: Pool, nodes: Sequence[No
 
 
 def admit_traits(request: Request, traits: Traits) -> None:
-    """Raises `Invalid` where the engine can never give what is asked for."""
+    """Raises `Invalid` where the engine cannot provide what is requested."""
     if traits.shares:
         return
     for shape in request.shapes:
@@ -67,13 +67,14 @@ def admit_traits(request: Request, traits: Traits) -> None:
 
 
 def admit_image(program: Program, traits: Traits) -> None:
-    """Raises `Invalid` for a job that chooses its image, where it cannot."""
+    """Raises `Invalid` for a job that chooses its image, where the engine does not run containers."""
     if program.container.image is not None and not traits.images:
         raise Invalid("Jobs cannot choose an image on this pool; leave out image.", field="image")
 
 
 def admit_program(program: Program, traits: Traits) -> None:
-    """Raises `Invalid` for a script or a notebook that is to run where it lies, where workers don't see that place."""
+    """Raises `Invalid` for a script or notebook that is to run in its own folder, where workers cannot see that
+    folder."""
     in_place = program.kind in (JobKind.SCRIPT, JobKind.NOTEBOOK) and not program.blobs
     if in_place and not traits.shared_folders:
         raise Invalid(
@@ -87,14 +88,15 @@ def admit_session(session: Session, pool: Pool, nodes: Sequence[Node]) -> None:
     """Raises `Invalid` where a session asks for more than its user's quota, or than any build node has."""
     shape = session.request.shape
     _shape(shape)
-    quota = next((u.build_quota for u in pool.users if u.name == session.user), pool.default_build_quota)
+    given = session.request.build_quota
+    quota = pool.build_quota(session.user).gpus if given is None else given
     if shape.gpu_memory is None and shape.gpus > quota:
         raise Invalid(f"{session.user}'s build quota is {gpu_count(quota)}; ask for no more than that.", field="gpus")
     _fits_one_worker(shape, _of_environment(pool, nodes, Environment.BUILD))
 
 
 def admit_job_text(job: Job) -> None:
-    """Raises `Invalid` for a job with text that no store can keep and no process can be given."""
+    """Raises `Invalid` for a job with text that cannot be stored or passed to a process."""
     program, request = job.program, job.request
     admit_text(
         id=job.id,
@@ -111,21 +113,20 @@ def admit_job_text(job: Job) -> None:
 
 
 def admit_text(**texts: str | None) -> None:
-    """Raises `Invalid` for text that not every store can keep: it would be refused there, with all that is behind
-    it."""
+    """Raises `Invalid` for text that some databases cannot store: writing it would fail, with all changes after it."""
     for field, text in texts.items():
         if text is not None and ("\0" in text or not _is_unicode(text)):
             raise Invalid(f"{field} contains a character that is not text; remove it.", field=field)
 
 
 def admit_name(field: str, name: str) -> None:
-    """Raises `Invalid` for a name that nobody can have."""
+    """Raises `Invalid` for a user name that is not possible."""
     if not name or len(name) > LONGEST_NAME or not name.isprintable():
         raise Invalid(f"{field}: give a name of 1 to {LONGEST_NAME} printable characters.", field=field)
 
 
 def admit_more(user: UserName, unfinished: int, more: int, pool: Pool) -> None:
-    """Raises `TooMany` where a user with so many unfinished jobs may not have so many more."""
+    """Raises `TooMany` where a user with `unfinished` jobs may not submit `more`."""
     most = pool.max_jobs_per_user
     if most is not None and unfinished + more > most:
         raise TooMany(
@@ -190,7 +191,7 @@ def _of_environment(pool: Pool, nodes: Iterable[Node], environment: Environment)
 
 
 def _groups(request: Request) -> list[Request]:
-    """Each group of a gang as if it were alone; the request itself where it has no groups."""
+    """A request for each group of a gang; the request itself where it has no groups."""
     alone = [
         replace(request, groups=(), shape=group.shape, workers=group.workers, min_workers=group.workers)
         for group in request.groups
@@ -212,7 +213,7 @@ def _form(request: Request) -> None:
 
 def _shape(shape: Shape) -> None:
     if shape.gpus < 0 or (shape.gpus > ONE and shape.gpus % ONE):
-        raise Invalid(f"A worker takes whole GPUs, or a part of one; {shape.gpus / ONE:g} is neither.", field="gpus")
+        raise Invalid(f"A worker uses whole GPUs or a part of one GPU; {shape.gpus / ONE:g} is neither.", field="gpus")
 
 
 def _fits_one_worker(shape: Shape, nodes: Sequence[Node]) -> None:
@@ -222,6 +223,14 @@ def _fits_one_worker(shape: Shape, nodes: Sequence[Node]) -> None:
         most = max((n.gpu_memory or 0 for n in nodes), default=0)
         there = f"the largest GPU here has {_gib(most)}" if most else "the memory of the GPUs here is unknown"
         raise Invalid(f"A worker asks for {_gib(shape.gpu_memory)} of GPU memory, and {there}.", field="gpu_memory_gib")
+    if 0 < shape.gpus < ONE and nodes and all(node.gpu_parts for node in nodes):
+        most = max(ONE // node.gpu_parts for node in nodes)
+        there = "only whole GPUs are available" if most == ONE else f"the largest part of a GPU is {most / ONE:g}"
+        raise Invalid(f"A worker asks for {shape.gpus / ONE:g} of a GPU, and in its node pools {there}.", field="gpus")
+    if shape.gpus >= ONE and not any(node.gpus and node.gpu_parts <= 1 for node in nodes):
+        raise Invalid(
+            "The GPUs in its node pools are only available in parts; ask for a fraction of one.", field="gpus"
+        )
     most_gpus = max((node.gpus for node in nodes), default=0) * ONE
     if shape.gpus > most_gpus:
         raise Invalid(
@@ -263,7 +272,7 @@ def _fits_gang(request: Request, pool: Pool, nodes: Sequence[Node]) -> None:
     size = f"workers of {gpu_count(request.shape.gpus)}" if request.shape.gpus else "such workers"
     place = f"in one {request.require.removeprefix('same_')}" if request.require else "in the pool"
     raise Invalid(
-        f"It needs {request.min_workers} {size} at the same time, and at most {most} could ever be {place}.",
+        f"It needs {request.min_workers} {size} at the same time, and at most {most} can ever fit {place}.",
         field=field,
     )
 
@@ -334,13 +343,16 @@ _ANY = 1_000_000
 
 
 def _by_gpus(shape: Shape, node: Node) -> int:
+    if shape.gpu_memory is None and shape.gpus == 0:
+        return _ANY
+    if shape.gpu_memory is None and shape.gpus >= ONE:
+        return node.gpus * ONE // shape.gpus if node.gpu_parts <= 1 else 0
+    if node.gpu_parts:
+        asked = shape.gpus if shape.gpu_memory is None else -(-shape.gpu_memory * ONE // (node.gpu_memory or 1))
+        return node.gpus * node.gpu_parts if node.share_for(asked) else 0
     if shape.gpu_memory is not None:
         return node.gpus * ((node.gpu_memory or 0) // shape.gpu_memory)
-    if shape.gpus == 0:
-        return _ANY
-    if shape.gpus < ONE:
-        return node.gpus * (ONE // shape.gpus)
-    return node.gpus * ONE // shape.gpus
+    return node.gpus * (ONE // shape.gpus)
 
 
 def _domain(require: str | None, node: Node, pool: Pool) -> str:

@@ -1,7 +1,7 @@
-"""The book: everything that is not over, in memory, as immutable values.
+"""The book: all unfinished jobs and sessions, in memory, as immutable values.
 
-The controller keeps two: the one that everybody reads holds what is durable; the decided one holds, besides, what
-is on its way to the disk, so that one decision can follow another without waiting for it.
+The controller keeps two. The one that everybody reads has what is durable. The decided one also has the changes that
+are being written, so that the next decision need not wait for the disk.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from types import MappingProxyType
 from scheduler.controller.dependencies import is_dependent
 from scheduler.controller.jobindex import JobIndex
 from scheduler.controller.runtimes import RunTimes
+from scheduler.controller.serverstops import StopWarning
 from scheduler.model import (
     ONE,
     GpuKey,
+    InForce,
     Job,
     JobId,
     JobState,
@@ -25,6 +27,8 @@ from scheduler.model import (
     PoolInForce,
     ProjectName,
     ProjectUsage,
+    Schedule,
+    ScheduleId,
     Session,
     SessionId,
     SessionState,
@@ -32,17 +36,16 @@ from scheduler.model import (
     WorkerPlacement,
     Workload,
     WorkloadId,
-    pool_at,
 )
 from scheduler.policy import Decision, Forecast, Plan
 from scheduler.store import ChangeSet
 
 
 class Book:
-    """`jobs` are the unfinished ones, `sessions` those that have not ended, `plan` and `forecast` are the latest,
-    `usage` is how much each project has used recently, and `accounted_until` until when what is held is on record.
+    """`jobs` are the unfinished ones, `sessions` those that have not ended, `plan`, `forecast` and `stop_warnings` are
+    the latest, `usage` is the recent use of each project, and use has been recorded until `accounted_until`.
 
-    `releases` counts how often GPUs were given back: whoever has seen the same number has missed none.
+    `releases` counts how often GPUs were released: while the number is the same, there was no release.
     """
 
     def __init__(
@@ -50,32 +53,40 @@ class Book:
         pool: Pool | None = None,
         nodes: tuple[Node, ...] = (),
         run_times: RunTimes | None = None,
+        windows: InForce | None = None,
     ) -> None:
         self.pool = pool or Pool()
         self.nodes = nodes
         self.run_times = run_times or RunTimes()
         self.plan = Plan(decisions={}, projects={})
         self.forecast = Forecast()
-        self.last_event = 0
+        self.stop_warnings: Mapping[SessionId, StopWarning] = {}
+        self.before_events = self.last_event = 0
         self.releases = 0
         self.usage: dict[ProjectName, ProjectUsage] = {}
         self.accounted_until = 0.0
         self._jobs = JobIndex()
         self._sessions: dict[SessionId, Session] = {}
+        self._schedules: dict[ScheduleId, Schedule] = {}
         self._workloads: dict[WorkloadId, Workload] = {}
         self._dependent: dict[JobId, Job] = {}
         self._changed: dict[WorkloadId, None] | None = None
         self._in_force: tuple[Pool, PoolInForce] | None = None
+        self._windows = windows or InForce()
 
     def pool_at(self, now: float) -> Pool:
         """The pool with the guarantees that are in force now."""
         if self._in_force is None or self._in_force[0] is not self.pool or not self._in_force[1].holds_at(now):
-            self._in_force = self.pool, pool_at(self.pool, now)
+            self._in_force = self.pool, self._windows.at(self.pool, now)
         return self._in_force[1].pool
+
+    def look_ahead(self, now: float) -> None:
+        """Work out, in another thread, the guarantees that are in force after the next change of any."""
+        self._windows.look_ahead(self.pool, now)
 
     @property
     def in_force(self) -> Pool:
-        """The same, as of when it was asked for last: for the latest plan, or since."""
+        """The same, as of the last call of `pool_at`, for the latest plan or later."""
         known = self._in_force
         return self.pool if known is None or known[0] is not self.pool else known[1].pool
 
@@ -98,8 +109,12 @@ class Book:
         return MappingProxyType(self._sessions)
 
     @property
+    def schedules(self) -> Mapping[ScheduleId, Schedule]:
+        return MappingProxyType(self._schedules)
+
+    @property
     def workloads(self) -> Mapping[WorkloadId, Workload]:
-        """What holds GPUs or waits for them, as the policy sees it."""
+        """The workloads that hold GPUs or wait for them, as the policy sees them."""
         return MappingProxyType(self._workloads)
 
     def workloads_but(self, left_out: Collection[WorkloadId]) -> Collection[Workload]:
@@ -113,11 +128,12 @@ class Book:
 
     @property
     def standing(self) -> Iterator[Workload]:
-        """Those that hold GPUs."""
+        """The workloads that hold GPUs."""
         return (self._workloads[id] for ids in (self._jobs.holding, self._sessions) for id in ids)
 
     def take_changes(self) -> Mapping[WorkloadId, Workload | None] | None:
-        """The workloads that have changed, or are gone, since this was called last; the first time nobody knows."""
+        """The workloads that have changed or ended (`None`) since the last call; on the first call `None`: any may have
+        changed."""
         changed, self._changed = self._changed, {}
         return None if changed is None else {id: self._workloads.get(id) for id in changed}
 
@@ -127,11 +143,11 @@ class Book:
         return self._dependent.values()
 
     def jobs_of(self, user: UserName) -> Mapping[JobId, Job]:
-        """A user's unfinished jobs, those submitted first before the others."""
+        """A user's unfinished jobs, the oldest first."""
         return MappingProxyType(self._jobs.of_user(user))
 
     def find(self, job_id: JobId) -> Job | None:
-        """A job that has not ended, or only just."""
+        """A job that is unfinished or has ended recently."""
         return self._jobs.find(job_id)
 
     def decision(self, job_id: JobId) -> Decision | None:
@@ -143,21 +159,26 @@ class Book:
         return replace(decision, estimated_start=start, start_range=self.forecast.ranges.get(job_id))
 
     def copy(self) -> Book:
-        twin = Book(self.pool, self.nodes, self.run_times)
+        twin = Book(self.pool, self.nodes, self.run_times, self._windows)
         twin.plan, twin.forecast, twin.last_event = self.plan, self.forecast, self.last_event
+        twin.stop_warnings = self.stop_warnings
         twin.releases, twin.usage = self.releases, dict(self.usage)
         twin.accounted_until = self.accounted_until
         twin._jobs, twin._sessions = self._jobs.copy(), dict(self._sessions)
+        twin._schedules = dict(self._schedules)
         twin._workloads, twin._dependent = dict(self._workloads), dict(self._dependent)
         return twin
 
     def put(self, change: ChangeSet) -> None:
-        """Take over a change."""
+        """Apply a change."""
         self._jobs.forget(change.deleted)
         for job in (*change.submitted, *change.jobs):
             self._put_job(job)
         for session in change.sessions:
             self._put_session(session)
+        self._schedules.update({schedule.id: schedule for schedule in change.schedules})
+        for id in change.removed:
+            self._schedules.pop(id, None)
         self.usage.update({used.project: used for used in change.usage})
         if change.accounted_until is not None:
             self.accounted_until = change.accounted_until
@@ -195,7 +216,8 @@ class Book:
 
 
 class Holdings:
-    """How much of each GPU is taken. It has the last word before a plan is carried out: no GPU is given twice."""
+    """How much of each GPU is allocated. It is the last check before a plan is carried out: no GPU is allocated
+    twice."""
 
     def __init__(self, nodes: Iterable[Node], workloads: Iterable[Workload]) -> None:
         self._gpus = {node.name: node.gpus for node in nodes}
@@ -204,7 +226,7 @@ class Holdings:
             self._add(workload.placement)
 
     def take(self, placement: tuple[WorkerPlacement, ...]) -> bool:
-        """Take what a placement needs, if it has workers and all of it is there and free."""
+        """Allocate what a placement needs; false if it has no workers, or if not all of it exists and is free."""
         needs: dict[GpuKey, Milli] = {}
         for worker in placement:
             if worker.node not in self._gpus:

@@ -1,8 +1,7 @@
-"""Asks now and then when the running jobs last saved their state.
+"""Checks at regular intervals when the running jobs last saved their state.
 
-What a stop loses is what a job did since, so the policy ranks its victims by that, and restarts nobody who has never
-saved anything to give it more workers. It is looked for in the job's checkpoint folder: nothing needs to be told by the
-job.
+A stop loses the work since then, so the policy ranks victims by it, and it never restarts a job without a checkpoint to
+give it more workers. The controller looks into the job's checkpoint folder; the job need not report anything.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from scheduler.model import Job, JobId, JobState
 log = logging.getLogger(__name__)
 
 EVERY = 15.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 
 class Checkpoints:
-    """What is new in `files` is told by `note`."""
+    """Calls `note` for what is new in `files`."""
 
     def __init__(
         self,

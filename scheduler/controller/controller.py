@@ -1,11 +1,11 @@
-"""The loop: what happened is observed, a snapshot is taken, the policy plans, the plan is carried out and written down.
+"""The loop: observe, take a snapshot, plan, carry the plan out and record it.
 
 What must hold, over a `kill -9` at any instant:
-- A change is durable before anybody is told of it and before anything is done because of it. So an attempt is on disk
-  before the engine is asked to launch it, and what the disk says holds GPUs is asked for after a restart.
-- Changes are decided one after another, in the event loop, each on top of all before it.
-- GPUs are only given by a plan, plans are carried out one at a time, and `Holdings` has the last word.
-- Nobody who asks waits for a plan, but for a session, which cannot begin without one.
+- A change is durable before it is published and before it has any effect. So an attempt is on disk before the engine is
+  asked to launch it, and after a restart the engine is asked for every attempt that holds GPUs according to the disk.
+- Changes are decided one after another, in the event loop, each based on all earlier ones.
+- Only a plan allocates GPUs, plans are carried out one at a time, and `Holdings` is the last check.
+- No request waits for a plan, except for a session, which cannot start without one.
 """
 
 from __future__ import annotations
@@ -28,11 +28,13 @@ from scheduler.controller.checkpoints import Checkpoints
 from scheduler.controller.deletion import Deletion
 from scheduler.controller.feed import Watcher
 from scheduler.controller.forecaster import REST, Forecaster
-from scheduler.controller.idleness import LOOK, Idleness, busiest_of_nodes
+from scheduler.controller.idleness import LOOK, Idleness, usage_by_job
 from scheduler.controller.jobs import Jobs
 from scheduler.controller.pausenotices import PauseNotices
 from scheduler.controller.pauses import Pauses
 from scheduler.controller.planloop import Decide, PlanLoop, PlannedActions
+from scheduler.controller.schedules import Schedules
+from scheduler.controller.sessionidle import SessionIdleness
 from scheduler.controller.sessions import Sessions
 from scheduler.controller.statewriter import StateWriter
 from scheduler.controller.submissions import Submissions
@@ -49,10 +51,10 @@ DAY = 86_400.0
 
 
 class Controller:
-    """One for each open store. `ready` once it has found again what ran before; `lost` when the state isn't ours any
-    more.
+    """One for each open store. `ready` once it has found the workers that already run; `lost` once another scheduler
+    owns the state.
 
-    Its verbs are those of its parts: `Submissions`, `Jobs`, `Sessions`, `Deletion`.
+    Its parts do the work: `Submissions`, `Jobs`, `Sessions`, `Deletion`.
     """
 
     def __init__(
@@ -68,26 +70,26 @@ class Controller:
         self._inventory = backend.inventory
         self._traits = backend.traits
         self._clock = clock
-        self.past_events = store.events
-        self.audit, self.used = store.audit, store.used
+        self.past_events, self.audit, self.used = store.events, store.audit, store.used
         self._writer = StateWriter(store, self._resync)
         self._plan_loop = PlanLoop(
             partial(self._decide, decide or SnapshotPlanner()), self._look, self._carry_out, clock
         )
         submissions = Submissions(self._writer, store, backend.traits, self._plan_loop.wake, clock)
-        self.submit, self.submit_array = submissions.submit, submissions.submit_array
-        self.check = submissions.check
+        self.submit, self.submit_array, self.check = submissions.submit, submissions.submit_array, submissions.check
+        self.schedules = Schedules(self._writer, submissions, clock)
         self._jobs = Jobs(self._writer, store, backend.engine, backend.traits, self._plan_loop.wake, clock)
-        self.job, self.jobs = self._jobs.find, self._jobs.list
+        self.job, self.jobs, self.set_priority = self._jobs.find, self._jobs.list, self._jobs.set_priority
         self.cancel, self.pause, self.resume = self._jobs.cancel, self._jobs.pause, self._jobs.resume
         self._sessions = Sessions(self._writer, store, backend.engine, backend.traits, self._plan_loop.wake, clock)
         self.grant, self.session_grant = self._sessions.grant, self._sessions.granted
         self.open_session, self.close_session = self._sessions.open, self._sessions.close
+        self.expect_stop, self.warn_sessions = self._sessions.expect_stop, self._sessions.warn
         self._deletion = Deletion(self._writer, store, backend.files, clock)
         self._forecaster = Forecaster(self._forecast, self._publish_forecast, clock)
         self._checkpoints = Checkpoints(backend.files, lambda: self._decided.holding.values(), self._jobs.saved)
         self.accountant = Accountant(self._writer, clock)
-        self._idleness = Idleness()
+        self._idleness, self.session_idleness = Idleness(), SessionIdleness()
         self._looking: asyncio.TimerHandle | None = None
         self._blocked: Mapping[WorkloadId, Decision] = {}
         self._requested: Mapping[WorkloadId, Workload] = {}
@@ -107,7 +109,7 @@ class Controller:
 
     @property
     def trouble(self) -> RunaiError | None:
-        """Why nothing can be written to the state now; `None` while that works."""
+        """Why the state cannot be written now; `None` if it can."""
         return self._writer.trouble
 
     @property
@@ -117,7 +119,7 @@ class Controller:
     # -- beginning and end --------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Read the store, find the workers again, begin to plan."""
+        """Read the store, find the running workers, start to plan."""
         await self._writer.open()
         await self._inventory.open(self.refresh)
         await self._files.open()
@@ -135,7 +137,7 @@ class Controller:
         self.ready = True
 
     async def stop(self) -> None:
-        """Let go in good order: launches get done, and what was decided is written. Workers run on."""
+        """Stop in good order: finish launches and write what was decided. Workers keep running."""
         await self._stop_looking()
         await self._jobs.close()
         with suppress(RunaiError):
@@ -143,7 +145,7 @@ class Controller:
         await self._close()
 
     async def abort(self) -> None:
-        """Let go at once, since the state is another scheduler's now: nothing more is launched. Workers run on."""
+        """Stop at once, since another scheduler owns the state now: launch nothing more. Workers keep running."""
         await self._stop_looking()
         await self._jobs.abort()
         await self._close()
@@ -164,9 +166,9 @@ class Controller:
         await self._inventory.close()
 
     async def settle(self) -> None:
-        """Wait until nothing more happens by itself: all is durable, planned with, and done by the engine.
+        """Wait until the controller is idle: all changes are durable, planned for and carried out by the engine.
 
-        For tests, and for whoever drives a scheduler step by step.
+        For tests, and for callers that drive a scheduler step by step.
         """
         parts = self._writer, self._plan_loop, self._jobs, self._sessions
         while any(part.busy for part in parts):
@@ -174,29 +176,29 @@ class Controller:
                 await part.idle()
 
     def _resync(self) -> None:
-        """Judge everything that holds GPUs from what is durable and from what is known of its workers."""
+        """Compare all workloads that hold GPUs with the durable state and with the status of their workers."""
         self._observe_nodes()
         self._jobs.resync()
         self._plan_loop.wake()
 
     async def delete(self, job_id: JobId, by: str | None = None) -> None:
-        """Delete a job that has ended and all that is kept of it; `by` somebody else than its owner. Raises `Conflict`
-        while it, or who needs it, has not."""
+        """Delete a finished job with all its data; `by` is set if that is not its owner. Raises `Conflict` while it, or
+        a job that needs it, is unfinished."""
         await self._deletion.delete(await self._jobs.decided(job_id), by)
 
     async def tidy(self) -> None:
-        """Delete what the pool keeps no longer, finish what was begun, and condense the record of what was used."""
+        """Delete what is older than the pool keeps, finish interrupted deletions, and condense the record of use."""
         await self._deletion.finish()
         await self._writer.durable(self._writer.commit(ChangeSet(condensed=self._clock())))
-        keep = self.book.pool.keep_days
-        if keep is not None:
+        if (keep := self.book.pool.keep_days) is not None:
             await self._deletion.expire(self._clock() - keep * DAY)
+            await self.schedules.expire(self._clock() - keep * DAY)
 
     # -- the pool -----------------------------------------------------------------------------------------
 
     async def apply(self, pool: Pool, by: str | None = None) -> None:
-        """Make this the pool; durable when it returns, with who made the change. Raises `Conflict` where it would harm
-        what is there."""
+        """Make this the pool; the change and its author are durable when it returns. Raises `Conflict` where the change
+        would break existing workloads."""
         decided = self._decided
         present: list[Job | Session] = [*decided.jobs.values(), *decided.sessions.values()]
         nodes = self._nodes(pool)
@@ -207,33 +209,32 @@ class Controller:
             return
         now = self._clock()
         events = tuple(notices.pool_changed(decided.pool, pool, now))
-        # Until now it has faded by the half-life of before.
+        # Until now it has decayed with the old half-life.
         half_life = decided.pool.settings.usage_half_life
         used = tuple([used.hold(0, now, half_life) for used in decided.usage.values()])
         audit = notices.audited(decided.pool, pool, by, now)
         change = ChangeSet(pool=pool, usage=used, events=events, audit=audit)
-        written = self._writer.commit(change, partial(self._set_nodes, nodes))
-        await self._writer.durable(written)
+        await self._writer.durable(self._writer.commit(change, partial(self._set_nodes, nodes)))
 
     def _nodes(self, pool: Pool) -> tuple[Node, ...]:
-        """The nodes that there are for a pool."""
+        """The nodes of a pool."""
         drained = {name for name, _ in pool.drained}
         return tuple(
             replace(node, schedulable=False) if node.name in drained else node for node in self._inventory.nodes(pool)
         )
 
     def refresh(self) -> None:
-        """Look again which nodes there are."""
+        """Read the nodes again."""
         if self.ready:
             self._set_nodes(self._nodes(self.book.pool))
 
     def _set_nodes(self, nodes: tuple[Node, ...]) -> None:
-        self._writer.set_nodes(nodes)
-        self._observe_nodes()
+        if self._writer.set_nodes(nodes):  # other changes are frequent, and this looks at every workload
+            self._observe_nodes()
         self._plan_loop.wake()
 
     def _observe_nodes(self) -> None:
-        """What stood on a node that is gone does not stand there any more."""
+        """End the workloads of nodes that are gone."""
         nodes = self._decided.nodes
         self._jobs.observe_nodes(nodes)
         self._sessions.observe_nodes(nodes)
@@ -241,26 +242,25 @@ class Controller:
     # -- what happened ------------------------------------------------------------------------------------
 
     def events(self, after: int | None = None) -> AsyncGenerator[EventRecord, None]:
-        """Events after the one with the id `after`, then what happens; from now on where it is `None`."""
+        """Events after the one with the id `after`, then new ones as they come; only new ones where it is `None`."""
         return self._writer.feed.follow(after)
 
     def watch(self, watcher: Watcher) -> None:
-        """Tell this watcher of what happens from now on."""
+        """Notify this watcher of everything that happens from now on."""
         self._writer.feed.watch(watcher)
 
     def watch_forecasts(self, tell_error: Callable[[float], None]) -> None:
-        """Tell by how many seconds the first estimate of each start was wrong, from now on."""
+        """Report the error, in seconds, of the first estimate of each start from now on."""
         self._forecaster.tell_error = tell_error
 
     @property
     def store_id(self) -> str:
-        """Which store the ids of events belong to."""
+        """The store to which the ids of events belong."""
         return self._writer.store_id
 
     def _look_for_idle_jobs(self) -> None:
-        usage = self._inventory.usage(self._decided.nodes)
-        if self._traits.picks_gpus:
-            usage = busiest_of_nodes(usage, self._decided.nodes)
+        usage = usage_by_job(self._inventory, self._decided.nodes, picks_gpus=self._traits.picks_gpus)
+        self.session_idleness.look(self._decided.sessions.values(), usage, self._clock())
         self.accountant.look(usage, LOOK)
         for job in self._idleness.look(list(self._decided.jobs.values()), usage, monotonic()):
             self._jobs.idled(job)
@@ -269,7 +269,7 @@ class Controller:
     # -- plans --------------------------------------------------------------------------------------------
 
     def snapshot(self, pool: Pool | None = None) -> Snapshot:
-        """The pool as the policy would see it now, or as it would see this one in its place."""
+        """The snapshot that the policy would get now, with `pool` instead of the current pool where it is given."""
         now = self._clock()
         return self._snapshot(now, self._held_back(self._pausing(now)), pool)
 
@@ -284,7 +284,7 @@ class Controller:
         return Snapshot(now, pool, nodes, (*workloads, *self._sessions.requested()), used)
 
     def _held_back(self, pausing: Mapping[str, float]) -> Mapping[WorkloadId, Decision]:
-        """The jobs that wait for something else than GPUs."""
+        """The jobs that wait for something other than GPUs."""
         return dependencies.blocked(self._decided.dependent, self._decided.jobs, pausing)
 
     def _look(self) -> Snapshot:
@@ -292,13 +292,12 @@ class Controller:
         pausing = self._pausing(now)
         blocked = self._held_back(pausing)
         snapshot = replace(self._snapshot(now, blocked), changed=self._changes(blocked))
-        self._releases = self._decided.releases
-        self._blocked = blocked
+        self._releases, self._blocked = self._decided.releases, blocked
         self._next_retry = min(pausing.values(), default=None)
         return snapshot
 
     def _changes(self, blocked: Mapping[WorkloadId, Decision]) -> Mapping[WorkloadId, Workload | None] | None:
-        """Which workloads the planner sees otherwise than in the look before; `None`: any may be."""
+        """The workloads that have changed for the planner since the last snapshot; `None`: any may have changed."""
         workloads, changed = self._decided.workloads, self._decided.take_changes()
         seen, self._requested = self._requested, {each.id: each for each in self._sessions.requested()}
         if changed is None:
@@ -308,12 +307,13 @@ class Controller:
         return {**{id: None if id in blocked else each for id, each in found.items()}, **self._requested}
 
     def _pausing(self, now: float) -> Mapping[str, float]:
-        """Which jobs pause after a failure, and until when."""
+        """The jobs that pause after a failure, and until when."""
         return self._pauses.look(self._decided.dependent, now, monotonic())
 
     def _decide(self, decide: Decide, snapshot: Snapshot) -> Plan:
-        """The policy's plan, and why jobs wait that are not in its snapshot."""
+        """The policy's plan, with the reasons of the jobs that are not in its snapshot."""
         plan = decide(snapshot)
+        self._decided.look_ahead(snapshot.now)
         times = [at for at in (plan.again_at, self._next_retry, usage.again_at(snapshot)) if at is not None]
         plan = replace(plan, again_at=min(times, default=None))
         if not self._blocked:
@@ -339,7 +339,7 @@ class Controller:
         self._writer.feed.tell_of_plan()
 
     def _start(self, workload: WorkloadId, decision: Decision, holdings: Holdings) -> None:
-        """Give a waiting job or session its GPUs, if it still waits and they are still there."""
+        """Allocate GPUs to a waiting job or session, if it still waits and they still exist."""
         job = self._decided.jobs.get(workload)
         queued = job is not None and job.state is JobState.QUEUED
         if not queued and workload not in self._sessions.waiting():
@@ -353,13 +353,13 @@ class Controller:
             self._sessions.lease(SessionId(workload), decision.placement)
 
     def _answer(self, session: SessionId, decision: Decision) -> None:
-        """A session that was not leased its GPUs by this plan waits for those that come back, or is refused."""
+        """A session that gets no GPUs from this plan waits for GPUs that are being released, or is refused."""
         if decision.action is Action.WAIT and self._decided.releases != self._releases:
-            return  # the plan is older than GPUs that the session might get
+            return  # GPUs were released after the plan was made
         self._sessions.pass_over(SessionId(session), decision)
 
     async def dry_run(self, job: Job) -> DryRun:
-        """What would happen to this job if it were submitted now; refused as `submit` refuses it, and not kept."""
+        """What would happen to this job if it were submitted now. It is refused as by `submit`, and not kept."""
         await self.check(job)
         job = replace(job, state=JobState.QUEUED)
         if blocked := dependencies.blocked((job,), self._decided.jobs, {}):
@@ -370,7 +370,7 @@ class Controller:
             workload = self.book.run_times.workload(job)
             found = await asyncio.to_thread(dry_run, self.snapshot(), workload, partial(self._runs_like, job))
         finally:
-            # As a look ahead: forms that are open in a large pool ask again and again.
+            # As after a forecast: open forms in a large pool ask repeatedly.
             asyncio.get_running_loop().call_later(REST * (monotonic() - begun), self._trying.release)
         start = found.decision.estimated_start
         if start is None:
@@ -378,7 +378,7 @@ class Controller:
         return replace(found, decision=replace(found.decision, start_range=self._forecaster.range(start)))
 
     def _forecast(self, snapshot: Snapshot) -> Forecast:
-        """In another thread: when those that wait will start, where any run time is known."""
+        """In another thread: when waiting workloads will start, where run times are known."""
         known = (
             self.book.run_times.similar
             or any(w.request.expected_runtime is not None for w in snapshot.workloads)
@@ -387,7 +387,7 @@ class Controller:
         return forecast(snapshot, partial(self._runs_like, None)) if known else Forecast()
 
     def _runs_like(self, submitted: Job | None, workload: Workload) -> Sequence[float]:
-        """How long jobs like a workload ran, which is that of a job that has not ended or of one that is tried out."""
+        """The run times of jobs like this workload, which belongs to an unfinished job or to a dry run."""
         if submitted is not None and workload.id == submitted.id:
             return self.book.run_times.runs_like(submitted)
         job = self.book.jobs.get(workload.id)

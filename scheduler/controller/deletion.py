@@ -1,10 +1,10 @@
-"""What is over is deleted: a job on its owner's word, and by itself once the pool keeps it no longer.
+"""Deletes finished jobs: at the owner's request, and automatically once they are older than the pool keeps.
 
 What must hold, over a `kill -9` at any instant:
-- First the state forgets a job, all of it in one transaction; only then do its files go. Those that a crash leaves are
-  looked for at the next start: of jobs that were deleted, and of no others, whatever else lies in the folder.
-- No job is deleted that others wait for, nor one of an array while any of the array is unfinished.
-- It is done in small steps, so that nobody waits for it.
+- A job is first deleted from the state, in one transaction, and only then its files. The next start deletes files that
+  a crash has left: those of deleted jobs only, whatever else is in the folder.
+- A job is not deleted while others wait for it, nor while a job of its array is unfinished.
+- It is done in small steps, so that no request waits for it.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from scheduler.store import ChangeSet, Store
 log = logging.getLogger(__name__)
 
 STEP = 100
-"""So many jobs are deleted together …"""
+"""How many jobs are deleted in one step …"""
 
 EVENTS = 1_000
-"""… and so many events …"""
+"""… and how many events …"""
 
 REST = 0.05
-"""… and so many seconds are left to others between two steps."""
+"""… and the seconds between two steps."""
 
 
 class Deletion:
-    """Deletes from the state, and then their files."""
+    """Deletes jobs from the state, and then their files."""
 
     def __init__(self, writer: StateWriter, store: Store, files: JobFiles, clock: Callable[[], float]) -> None:
         self._writer = writer
@@ -43,8 +43,8 @@ class Deletion:
         self._left_behind = True
 
     async def delete(self, job: Job, by: str | None) -> None:
-        """Delete a job and everything that is kept of it; `by` somebody else than its owner. Raises `Conflict` while
-        it is needed."""
+        """Delete a job with all its data; `by` is set if that is not its owner. Raises `Conflict` while it is
+        needed."""
         if not job.state.final:
             raise Conflict(f"Job {job.id} is {job.state.value}; cancel it first, and delete it after it has ended.")
         if self._is_needed(job, self._wanted()):
@@ -52,7 +52,7 @@ class Deletion:
         await self._delete([job], by)
 
     async def expire(self, before: float) -> int:
-        """Delete the jobs that ended before an instant, and what was told before it; returns how many jobs."""
+        """Delete the jobs that ended before an instant, and the events from before it; returns the number of jobs."""
         count, last = 0, None
         while page := await self._store.ended(before, last, STEP):
             wanted = self._wanted()
@@ -68,8 +68,8 @@ class Deletion:
         return count
 
     async def finish(self) -> None:
-        """Delete the files of jobs that the state has forgotten: a crash came between, or they could not be deleted
-        then."""
+        """Delete the files of jobs that are already deleted from the state, after a crash or a failure to delete
+        them."""
         if not self._left_behind:
             return
         self._left_behind = False
@@ -79,7 +79,7 @@ class Deletion:
             await asyncio.sleep(REST)
 
     def _wanted(self) -> frozenset[str]:
-        """The jobs and arrays that unfinished jobs come after or belong to."""
+        """The jobs and arrays that unfinished jobs wait for or belong to."""
         dependent = self._writer.decided.dependent
         return dependencies.names(dependent) | {after.job for job in dependent for after in job.request.after}
 
@@ -103,7 +103,8 @@ class Deletion:
                 log.warning("The files of the deleted job %s could not be deleted yet: %s", job, error)
 
     async def _outdated(self, before: float) -> int:
-        """The last of the oldest events from before an instant; the very last one stays, since ids go on from it."""
+        """The last of the oldest events from before an instant. The newest event of all is kept, since ids continue
+        from it."""
         oldest = await self._store.events(0, EVENTS)
         outdated = 0
         for event in oldest:

@@ -1,13 +1,12 @@
-"""Jobs that are held back: they wait for other jobs or for their next try and not for GPUs, so the policy does not see
+"""Jobs that are held back: they wait for other jobs or for their next retry, not for GPUs, so the policy does not see
 them.
 
 Pure. What must hold:
-- A job that comes after another starts when that one has ended as it has to. One that can't start any more, because
-  another has ended otherwise, is ended in the very change that ends the other: whatever is not in the book has ended
-  well for those that are, also after a `kill -9` in between.
-- Of an array, never more than `max_parallel` hold GPUs, and those with the lowest indices go first, but for one that
-  only changes its size or its place.
-- A job that failed again and again is tried after ever longer pauses.
+- A job that depends on another starts when that one has ended as required. A job that can no longer start is ended in
+  the same change that ends the other. So a dependency that is not in the book is satisfied, also after a `kill -9`.
+- At most `max_parallel` jobs of an array hold GPUs, and those with the lowest indices start first, except that a job
+  which is resized or moved keeps its turn.
+- A job that fails repeatedly is retried after longer and longer pauses.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from scheduler.policy.types import Action, Decision
 
 
 def is_dependent(job: Job) -> bool:
-    """Whether a job may ever have to be held back, or hold back others as one of an array."""
+    """Whether a job may have to be held back, or may hold back others of its array."""
     return bool(job.request.after) or job.request.array is not None or again_at(job) is not None
 
 
 def names(jobs: Iterable[Job]) -> frozenset[str]:
-    """What others may come after: these jobs and the arrays that they belong to."""
+    """What other jobs may depend on: these jobs and their arrays."""
     found = set[str]()
     for job in jobs:
         found.add(job.id)
@@ -41,8 +40,8 @@ def names(jobs: Iterable[Job]) -> frozenset[str]:
 def blocked(
     dependent: Collection[Job], jobs: Collection[str], pauses: Mapping[str, float]
 ) -> dict[WorkloadId, Decision]:
-    """Those of the queued jobs that must not start now, with what they wait for; `jobs` are the unfinished ones,
-    `pauses` says when those that pause may be tried again."""
+    """The queued jobs that must not start now, with what they wait for. `jobs` are the unfinished ones; `pauses` says
+    when those that pause may be retried."""
     if not dependent:
         return {}
     arrays = names(dependent)
@@ -71,7 +70,7 @@ def blocked(
 
 
 def _beyond(jobs: list[Job], running: int) -> Mapping[WorkloadId, Decision]:
-    """Those of an array's waiting jobs that would be too many."""
+    """The waiting jobs of an array that exceed `max_parallel`."""
     array = jobs[0].request.array
     if array is None or array.max_parallel is None:
         return {}
@@ -102,7 +101,7 @@ def _pauses(job: Job, at: float) -> Decision:
 
 
 def check_dependency(after: After, ended: Job) -> None:
-    """Raises `Conflict` where a job that comes after one that has ended could never start."""
+    """Raises `Conflict` where a job that depends on this finished one could never start."""
     if not (after.afterany or ended.state is JobState.SUCCEEDED):
         raise Conflict(
             f"Job {ended.id} has {AS_ENDED[ended.state]} already, so no job can wait for its success. "
@@ -112,7 +111,7 @@ def check_dependency(after: After, ended: Job) -> None:
 
 
 def never_satisfied(ended: Job, dependent: Iterable[Job], now: float) -> tuple[Job, ...]:
-    """The jobs that can't start any more now that this one has ended, and those that were to come after them."""
+    """The jobs that can no longer start now that this one has ended, and those that depend on them."""
     followers: dict[str, list[Job]] = defaultdict(list)
     for job in dependent:
         for after in job.request.after:

@@ -1,11 +1,10 @@
-"""What happened, told to everybody who listens: first what the store has kept, then as it happens.
+"""The stream of events: first those in the store, then new ones as they happen.
 
 What must hold: a listener gets every event after the one it names, once and in order, however slow it is. The latest
-events are in memory; whoever falls behind them reads on in the store.
+events are in memory; a slower listener reads from the store.
 
-Whoever serves many listeners watches the feed once, for all of them. What a job that waits may expect (its reason, its
-place in line, its estimated start) belongs to a plan and is no event: a watcher is only told that there is another
-plan.
+A server of many listeners watches the feed once, for all of them. The prospects of a waiting job (its reason, position
+and estimated start) belong to a plan and are not events: a watcher is only notified that there is a new plan.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Protocol
 from scheduler.store import EventRecord
 
 KEPT = 10_000
-"""How many of the latest events are in memory, at least."""
+"""The minimum number of events in memory."""
 
 
 class Watcher(Protocol):
@@ -26,14 +25,14 @@ class Watcher(Protocol):
         """These events are durable."""
 
     def decided(self) -> None:
-        """There is a new plan or a new forecast."""
+        """There is a new plan or forecast."""
 
     def ended(self) -> None:
-        """Nothing more will happen: the scheduler stops."""
+        """The scheduler stops."""
 
 
 class Feed:
-    """`read` gives a page of kept events after an id; `last` is the id of the latest there is."""
+    """`read` returns a page of stored events after an id; `last` is the id of the latest one."""
 
     def __init__(self, read: Callable[[int], Awaitable[list[EventRecord]]], last: int, kept: int = KEPT) -> None:
         self._read = read
@@ -46,11 +45,11 @@ class Feed:
         self._watchers: list[Watcher] = []
 
     def watch(self, watcher: Watcher) -> None:
-        """Tell this watcher, too, from now on."""
+        """Also notify this watcher from now on."""
         self._watchers.append(watcher)
 
     def tell(self, events: Sequence[EventRecord]) -> None:
-        """Durable events, in the order of their ids."""
+        """Publish durable events, in the order of their ids."""
         self._latest.extend(events)
         if len(self._latest) > 2 * self._kept:
             dropped = len(self._latest) - self._kept
@@ -62,12 +61,12 @@ class Feed:
             watcher.happened(events)
 
     def tell_of_plan(self) -> None:
-        """There is a new plan or a new forecast."""
+        """There is a new plan or forecast."""
         for watcher in self._watchers:
             watcher.decided()
 
     def close(self) -> None:
-        """Every listener comes to its end."""
+        """End the stream of every listener."""
         self._closed = True
         self._wake()
         for watcher in self._watchers:
@@ -78,30 +77,39 @@ class Feed:
         self._news = asyncio.Event()
 
     def follow(self, after: int | None) -> AsyncGenerator[EventRecord, None]:
-        """Events after the one with the id `after`; from now on where it is `None`."""
+        """Events after the one with the id `after`; only new ones where it is `None`."""
         if after is None:
-            latest = self._latest[-1].id if self._latest else self._reaches
-            return self._follow(latest, self._begin + len(self._latest))
+            return self._follow(self._told, self._begin + len(self._latest))
         return self._follow(after, self._find(after))
 
     async def _follow(self, last: int, at: int | None) -> AsyncGenerator[EventRecord, None]:
         while not self._closed:
             if at is None or at < self._begin:
+                before, reached = last, self._reaches
                 for event in await self._read(last):
+                    if event.id > self._told:  # the store is ahead of the book, by which readers judge an event
+                        break
                     yield event
                     last = event.id
+                if last == before:  # there was none until then, as in a new store
+                    last = max(last, reached)
                 at = self._find(last)
             elif at < self._begin + len(self._latest):
                 event = self._latest[at - self._begin]
                 at += 1
-                if event.id > last:  # else it was in the store before it was told here
+                if event.id > last:  # otherwise the store had it already
                     last = event.id
                     yield event
             else:
                 await self._news.wait()
 
+    @property
+    def _told(self) -> int:
+        """The id of the latest published event."""
+        return self._latest[-1].id if self._latest else self._reaches
+
     def _find(self, after: int) -> int | None:
-        """The place of the first event after one; `None` where that is no longer (or was never) in memory."""
+        """The index of the first event after one; `None` where that is not in memory."""
         if after < self._reaches:
             return None
         return self._begin + bisect_right(self._latest, after, key=lambda event: event.id)

@@ -1,8 +1,8 @@
-"""Looks ahead, behind the plans: when those that wait are likely to start.
+"""Estimates when waiting workloads are likely to start.
 
-It plays the policy forward in a thread and takes at most a tenth of the time, so a plan never waits for it and neither
-does anybody who asks. What it finds belongs to the latest plan that it has seen. Within which range a start is likely
-is learned from the starts that came (`policy/accuracy.py`), anew after a restart.
+It simulates the policy in a thread and uses at most a tenth of the time, so neither plans nor requests wait for it. A
+forecast belongs to the latest plan that it has seen. The likely range of a start is learned from actual starts
+(`policy/accuracy.py`), from the beginning after a restart.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from scheduler.model import WorkloadId
 from scheduler.policy import WARNED, Accuracy, Forecast, Range, Snapshot, rises_soon
 
 PAUSE = 1.0
-"""Seconds before a look ahead: a plan is carried out first, and those that follow it at once are seen with it."""
+"""Seconds before a forecast: the plan is carried out first, and plans that follow at once are included."""
 
 REST = 9.0
-"""How many times as long as a look took it rests after it."""
+"""It rests for this many times the duration of a forecast."""
 
 OVERDUE = 30.0
-"""Seconds after which it looks again where something foretold has not happened."""
+"""Seconds after which it forecasts again where an expected start has not happened."""
 
 MakeForecast = Callable[[Snapshot], Forecast]
 Publish = Callable[[Forecast], None]
 
 
 class Forecaster(Loop):
-    """`publish` is given each forecast; `tell_error` by how many seconds the first estimate of a start was wrong."""
+    """`publish` gets each forecast; `tell_error` gets the error of the first estimate of a start, in seconds."""
 
     def __init__(self, make_forecast: MakeForecast, publish: Publish, clock: Callable[[], float]) -> None:
         super().__init__("Looking ahead", delay=PAUSE, ratio=REST)
@@ -46,7 +46,7 @@ class Forecaster(Loop):
         self.wake()
 
     def started(self, workload: WorkloadId) -> None:
-        """One that waited starts now."""
+        """A waiting workload starts now."""
         now = self._clock()
         if told := self._accuracy.came(workload, now):
             self.tell_error(abs(now - told[0].start))
@@ -62,7 +62,7 @@ class Forecaster(Loop):
         self._accuracy.keep(waiting)
         starts = {id: start for id, start in forecast.starts.items() if id in waiting}
         self._publish(replace(forecast, ranges=self._accuracy.tell(snapshot.now, starts)))
-        # When the first of what was foretold should have happened, or owners are to be warned of a guarantee.
+        # When the first expected start should have happened, or owners must be warned of a rising guarantee.
         times = [start + OVERDUE for start in forecast.starts.values()]
         changes = [change.at - WARNED for project in snapshot.pool.projects for change in project.changes]
         times += [at for at in changes if at > snapshot.now]
@@ -70,7 +70,7 @@ class Forecaster(Loop):
 
 
 def _look(make_forecast: MakeForecast, snapshot: Snapshot) -> tuple[Forecast, frozenset[WorkloadId]]:
-    """The forecast, and who waits."""
+    """The forecast, and the waiting workloads."""
     waiting = frozenset([workload.id for workload in snapshot.workloads if not workload.running])
     wanted = waiting or rises_soon(snapshot.pool, snapshot.now)
     return make_forecast(snapshot) if wanted else Forecast(), waiting

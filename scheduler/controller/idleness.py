@@ -1,36 +1,36 @@
-"""Finds running jobs whose GPUs stand idle: all of them, each time one looked, for as long as their owners allow.
+"""Finds running jobs whose GPUs were all idle, in every sample, for as long as their owners allow.
 
 What must hold:
-- A GPU that cannot be measured is never called idle; nor is one that somebody else on it keeps busy. Where the engine
-  picks GPUs, a job may have any of its node: it is idle where all of them are.
-- What is known of a job's idleness ends with its attempt, and with the scheduler: after a restart it is counted anew.
+- A GPU that cannot be measured never counts as idle; nor does a shared GPU that another workload keeps busy. Where the
+  engine picks GPUs, a job may have any GPU of its node: it is idle if all of them are.
+- The idle time of a job is counted per attempt, and starts at zero after a restart of the scheduler.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from scheduler.model import AttemptKey, GpuKey, Job, JobState, Node
 
 if TYPE_CHECKING:
-    from scheduler.telemetry import GpuUsage
+    from scheduler.telemetry import GpuUsage, Inventory
 
 BUSY = 0.05
-"""From this utilisation on a GPU is not idle."""
+"""The utilisation at or above which a GPU is not idle."""
 
 LOOK = 15.0
-"""Seconds between two looks."""
+"""Seconds between two samples."""
 
 
 class Idleness:
-    """Since when the GPUs of each attempt have been idle."""
+    """The time since which the GPUs of each attempt have been idle."""
 
     def __init__(self) -> None:
         self._since: dict[AttemptKey, float] = {}
 
     def look(self, jobs: Iterable[Job], usage: Mapping[GpuKey, GpuUsage], now: float) -> list[Job]:
-        """The jobs that have been idle for longer than they may, by what the GPUs do `now` (by a monotonic clock)."""
+        """The jobs that have been idle for longer than they may, given the use of GPUs `now` (on a monotonic clock)."""
         idle: dict[AttemptKey, float] = {}
         over = []
         for job in jobs:
@@ -60,3 +60,9 @@ def busiest_of_nodes(usage: Mapping[GpuKey, GpuUsage], nodes: Iterable[Node]) ->
         if known and len(known) == len(keys):
             busiest |= dict.fromkeys(keys, max(known, key=lambda gpu: gpu.utilisation or 0.0))
     return busiest
+
+
+def usage_by_job(inventory: Inventory, nodes: Sequence[Node], *, picks_gpus: bool) -> Mapping[GpuKey, GpuUsage]:
+    """How busy the GPUs are that a job may have, where the engine picks GPUs or does not."""
+    usage = inventory.usage(nodes)
+    return busiest_of_nodes(usage, nodes) if picks_gpus else usage

@@ -1,4 +1,4 @@
-"""The unfinished jobs in memory, found by what is asked of them all the time without a pass over all of them."""
+"""The unfinished jobs in memory, with indexes for frequent lookups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Self
 from scheduler.model import Job, JobId, JobState, ProjectName, UserName, WorkloadId
 
 ENDED = 1000
-"""So many of the jobs that ended last are in memory, too, for those who are told of it or ask at once."""
+"""The number of recently ended jobs that are also in memory, for requests that follow their end."""
 
 
 class JobIndex:
@@ -27,11 +27,11 @@ class JobIndex:
         return self._users.get(user, {})
 
     def find(self, job_id: JobId) -> Job | None:
-        """A job that has not ended, or has ended only just."""
+        """A job that is unfinished or has ended recently."""
         return self.jobs.get(job_id) or self._ended.get(job_id)
 
     def put(self, job: Job) -> None:
-        """Take in a job, or what it is now; each keeps its place in the order."""
+        """Add or replace a job; it keeps its position."""
         before = self.jobs.get(job.id)
         if before is not None and before.state is JobState.QUEUED:
             self.queued[before.request.project] -= 1
@@ -55,7 +55,7 @@ class JobIndex:
                 del self._users[job.user]
 
     def forget(self, deleted: Iterable[JobId]) -> None:
-        """Those that were deleted, and those that ended before many others."""
+        """Remove deleted jobs, and the oldest of those that have ended."""
         for job_id in [*list(self._ended)[:-ENDED], *deleted]:
             self._ended.pop(job_id, None)
 

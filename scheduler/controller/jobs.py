@@ -1,4 +1,4 @@
-"""The lives of jobs: what happens to one is judged by `lifecycle`, made durable, and then done by its workers."""
+"""Changes of jobs: `lifecycle` decides them; they are made durable and then carried out by the workers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from heapq import nlargest
 
 from scheduler.controller import dependencies, lifecycle, notices
 from scheduler.controller.lifecycle import Instruction, Step, StopAttempt
@@ -18,13 +17,14 @@ from scheduler.engines.base import Engine, Traits
 from scheduler.errors import NotFound
 from scheduler.model import Job, JobId, JobState, Node, WorkerPlacement, WorkloadId
 from scheduler.policy import Action, Decision
-from scheduler.store import EVERY_JOB, AuditRecord, ChangeSet, JobFilter, Store
+from scheduler.pool.rules import check_priority
+from scheduler.store import EVERY_JOB, NEWEST, AuditRecord, ChangeSet, JobFilter, JobOrder, Store
 
 UNFINISHED = frozenset(state for state in JobState if not state.final)
 
 
 class Jobs:
-    """`wake` is called when the policy may decide otherwise than before."""
+    """`wake` is called when the policy may decide differently than before."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Jobs:
         self._avoiding: dict[str, asyncio.TimerHandle] = {}
 
     async def open(self) -> None:
-        """Find the workers again that hold GPUs by what is durable."""
+        """Find the running workers of the jobs that hold GPUs according to the durable state."""
         holding = [job for job in self._writer.book.jobs.values() if job.state.holds_gpus]
         never = await self._tracker.open(holding)
         for job in holding:
@@ -52,12 +52,12 @@ class Jobs:
                 self._take(job, lifecycle.never_launched(job, self._clock()))
 
     async def close(self) -> None:
-        """Let launches get done, then let go; workers run on."""
+        """Finish launches, then stop; workers keep running."""
         self._forget_timers()
         await self._tracker.close()
 
     async def abort(self) -> None:
-        """Let go at once; workers run on."""
+        """Stop at once; workers keep running."""
         self._forget_timers()
         await self._tracker.abort()
 
@@ -67,15 +67,15 @@ class Jobs:
 
     @property
     def busy(self) -> bool:
-        """Whether the engine is being asked for something."""
+        """Whether a call to the engine is under way."""
         return self._tracker.busy
 
     async def idle(self) -> None:
-        """Wait until the engine has done what it was asked for."""
+        """Wait until all calls to the engine are done."""
         await self._tracker.idle()
 
     def resync(self) -> None:
-        """Judge every job from what is durable and from what is known of its workers."""
+        """Compare every job with the durable state and the status of its workers."""
         for job in list(self._writer.decided.jobs.values()):
             self._mind(job)
             if job.state is JobState.STOPPING:
@@ -89,18 +89,16 @@ class Jobs:
         """A job, whether it has ended or not."""
         return self._writer.book.find(job_id) or await self._store.job(job_id)
 
-    async def list(self, wanted: JobFilter = EVERY_JOB, *, limit: int = 100) -> list[Job]:
-        """Newest first. Unfinished ones come from the book."""
+    async def list(self, wanted: JobFilter = EVERY_JOB, order: JobOrder = NEWEST, *, limit: int = 100) -> list[Job]:
+        """Unfinished ones come from the book."""
         if wanted.states is None or not UNFINISHED.issuperset(wanted.states):
-            return await self._store.jobs(wanted, limit=limit)
+            return await self._store.jobs(wanted, order, limit=limit)
         book = self._writer.book
         unfinished = book.jobs if wanted.user is None else book.jobs_of(wanted.user)
-        found = (job for job in unfinished.values() if wanted.matches(job))
-        return nlargest(limit, found, key=lambda job: (job.submitted, job.id))
+        return order.page((job for job in unfinished.values() if wanted.matches(job)), limit)
 
     async def decided(self, job_id: JobId) -> Job:
-        """A job as far as is decided: its end may still be on its way to the disk. Raises `NotFound` where there is
-        none."""
+        """A job as decided: its end may not be durable yet. Raises `NotFound`."""
         job = self._writer.decided.jobs.get(job_id)
         if job is None:
             await self._writer.durable()
@@ -109,14 +107,14 @@ class Jobs:
             raise NotFound(f"There is no job {job_id}.")
         return job
 
-    # -- what its owner asks ------------------------------------------------------------------------------
+    # -- what its owner requests ------------------------------------------------------------------------------
 
     async def cancel(self, job_id: JobId, by: str | None = None) -> Job:
-        """End a job for good; `by` somebody else than its owner. Raises `Conflict` where it has ended by itself."""
+        """Cancel a job; `by` is set if that is not its owner. Raises `Conflict` where it has ended by itself."""
         return await self._ask(job_id, partial(lifecycle.cancel, by=by), by)
 
     async def pause(self, job_id: JobId, by: str | None = None) -> Job:
-        """Have a job give its GPUs back and wait for `resume`; `by` somebody else than its owner.
+        """Release a job's GPUs until `resume`; `by` is set if that is not its owner.
 
         Raises `Conflict` where it has ended or is being cancelled.
         """
@@ -125,6 +123,15 @@ class Jobs:
     async def resume(self, job_id: JobId, by: str | None = None) -> Job:
         """Queue a paused job again; one that is not paused stays as it is. Raises `Conflict` where it has ended."""
         return await self._ask(job_id, partial(lifecycle.resume, by=by), by)
+
+    async def set_priority(self, job_id: JobId, priority: int, by: str | None = None) -> Job:
+        """Change a job's priority, for the next plan; `by` is set if that is not its owner's request.
+
+        Raises `Conflict` where it has ended, `Invalid` above the maximum of its project.
+        """
+        job = await self.decided(job_id)
+        check_priority(job.request.project, priority, self._writer.decided.pool)
+        return await self._ask(job_id, partial(lifecycle.set_priority, priority=priority), by)
 
     async def _ask(self, job_id: JobId, verb: Callable[[Job, float], Step], by: str | None) -> Job:
         job, now = await self.decided(job_id), self._clock()
@@ -135,12 +142,12 @@ class Jobs:
     # -- what a plan decides ------------------------------------------------------------------------------
 
     def start(self, job: Job, placement: tuple[WorkerPlacement, ...]) -> None:
-        """Give a queued job its GPUs."""
+        """Start a queued job."""
         gpu_type = type_of(placement, self._writer.decided.nodes)
         self._take(job, lifecycle.start(job, placement, self._clock(), gpu_type))
 
     def stop(self, job: Job, decision: Decision) -> None:
-        """End a job's attempt, to take its GPUs back or to go on elsewhere: no engine can change one that runs."""
+        """End a job's attempt, to reclaim its GPUs or to continue elsewhere: no engine can change a running attempt."""
         now = self._clock()
         match decision.action:
             case Action.GROW:
@@ -155,7 +162,7 @@ class Jobs:
         self._take(job, step)
 
     def nominate(self, placements: Mapping[WorkloadId, tuple[WorkerPlacement, ...]]) -> None:
-        """Write down which jobs are to start where others leave first."""
+        """Record the jobs that will start once others have left their GPUs."""
         jobs = self._writer.decided.jobs
         known = [(jobs[id], placement) for id, placement in placements.items() if id in jobs]
         nominated = [lifecycle.promise(job, placement) for job, placement in known]
@@ -164,20 +171,20 @@ class Jobs:
             self._writer.commit(ChangeSet(jobs=changed))
 
     def drop_nominations(self, nominations: Mapping[WorkloadId, tuple[WorkerPlacement, ...]]) -> None:
-        """These jobs cannot have the places that they were promised."""
+        """These jobs cannot have their nominated placements."""
         for id, nomination in nominations.items():
             job = self._writer.decided.jobs.get(id)
             if job is not None and job.nomination == nomination:
                 self._take(job, lifecycle.drop_nomination(job))
 
     def announce(self, job: Job, notice: str) -> None:
-        """Tell a job that runs what is going to happen to it; nothing: what was told holds no more."""
+        """Set the notice of a running job; an empty one withdraws it."""
         self._take(job, Step(replace(job, reason=running(job, notice))))
 
     # -- what happens to it -------------------------------------------------------------------------------
 
     def observe_nodes(self, nodes: Iterable[Node]) -> None:
-        """These nodes are there; a worker on another does not stand there any more."""
+        """These nodes exist; workers on any other node are lost."""
         there = {node.name for node in nodes}
         for job in list(self._writer.decided.jobs.values()):
             gone = frozenset(worker.node for worker in job.placement) - there
@@ -189,7 +196,7 @@ class Jobs:
         self._take(job, lifecycle.idled(job, self._clock()))
 
     def saved(self, job_id: JobId, at: float) -> None:
-        """A job has saved its state since it was looked at last."""
+        """A job has saved a checkpoint since the last check."""
         job = self._writer.decided.jobs.get(job_id)
         if job is not None:
             self._take(job, Step(replace(job, checkpointed=min(at, self._clock()))))
@@ -197,7 +204,7 @@ class Jobs:
                 self._wake()  # it may grow now
 
     def _observe(self, job_id: JobId, attempt: int) -> None:
-        """What is known of an attempt's workers has changed."""
+        """The status of an attempt's workers has changed."""
         job = self._writer.decided.jobs.get(job_id)
         if job is None or not _runs(job, attempt):
             durable = self._writer.book.jobs.get(job_id)
@@ -212,7 +219,7 @@ class Jobs:
         self._take(job, step)
 
     def _forgive(self, job_id: JobId) -> None:
-        """It has stayed away from a node for long enough."""
+        """It no longer needs to avoid a node."""
         self._avoiding.pop(job_id, None)
         job = self._writer.decided.jobs.get(job_id)
         if job is not None:
@@ -228,7 +235,7 @@ class Jobs:
     # -- steps --------------------------------------------------------------------------------------------
 
     def _take(self, before: Job, step: Step, audit: tuple[AuditRecord, ...] = ()) -> Written | None:
-        """Take a step: what it asks for is done once it is durable."""
+        """Apply a step: its instructions are carried out once it is durable."""
         job = step.job
         if job == before:
             for instruction in step.do:
@@ -236,12 +243,13 @@ class Jobs:
             return None
         now = self._clock()
         behind = dependencies.never_satisfied(job, self._writer.decided.dependent, now) if job.state.final else ()
-        told = (job.state, job.reason) != (before.state, before.reason)
+        reordered = job.request.priority != before.request.priority
+        told = reordered or (job.state, job.reason) != (before.state, before.reason)
         events = tuple(notices.job_state(each, now) for each in ((job, *behind) if told else behind))
         do = (partial(self._do, instruction) for instruction in step.do)
         change = ChangeSet(jobs=(job, *behind), events=events, audit=audit)
         written = self._writer.commit(change, partial(self._mind, job), *do)
-        if job.state is not before.state:
+        if reordered or job.state is not before.state:
             self._wake()
         return written
 
@@ -251,7 +259,8 @@ class Jobs:
             self._tracker.do(instruction, job, {node.name: node for node in self._writer.book.nodes})
 
     def _mind(self, job: Job) -> None:
-        """See to what a job's durable state asks for: watch its run time and what it avoids, or forget its workers."""
+        """Do what a job's durable state requires: watch its run time and the nodes that it avoids, or forget its
+        workers."""
         self._watch_avoided(job)
         limit = job.program.max_runtime
         if job.state is JobState.RUNNING and limit is not None and job.id not in self._deadlines:

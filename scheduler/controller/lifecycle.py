@@ -1,10 +1,10 @@
-"""What becomes of a job: the job and what happened to it in, the job as it is now and what must be done out.
+"""The life cycle of a job: the input is the job and an event; the output is the changed job and instructions.
 
-Pure: no clock, no store, no engine. Each function is one thing that can happen; each returns a `Step`. The controller
-makes the job durable first and then does what the step says. What must hold:
-- the same happening twice changes nothing the second time, so that a restart may simply tell everything again;
-- a job holds GPUs until the last of its workers has ended, and not a moment longer;
-- a gang ends whole: when one worker fails, or those that lead it have ended well, the others are stopped;
+Pure: no clock, no store, no engine. Each function handles one event and returns a `Step`. The controller first makes
+the job durable and then carries out the step. What must hold:
+- an event that is repeated changes nothing, so that a restart may simply repeat all of them;
+- a job holds GPUs exactly until the last of its workers has ended;
+- a gang ends as a whole: when one worker fails, or its leaders have succeeded, the others are stopped;
 - every state has a reason that a person understands.
 """
 
@@ -17,7 +17,7 @@ from scheduler.controller.retries import is_tried_again, why_again
 from scheduler.controller.sentences import blame, clause, starting, where
 from scheduler.engines.base import WorkerState, WorkerStatus
 from scheduler.errors import Conflict
-from scheduler.model import Attempt, Avoided, Ending, Fault, Job, JobId, JobState, WorkerPlacement, duration
+from scheduler.model import Attempt, Avoided, Ending, Fault, GpuType, Job, JobId, JobState, WorkerPlacement, duration
 
 AVOIDED = 600.0
 """Seconds for which a job stays away from a node that could not run it."""
@@ -28,7 +28,7 @@ PAUSING = "Pausing"
 
 @dataclass(frozen=True, slots=True)
 class LaunchAttempt:
-    """Start the workers of the job's latest attempt."""
+    """Launch the workers of the job's latest attempt."""
 
     job: JobId
     attempt: int
@@ -36,7 +36,7 @@ class LaunchAttempt:
 
 @dataclass(frozen=True, slots=True)
 class StopAttempt:
-    """End the workers of an attempt, with `grace` seconds between asking and killing."""
+    """Stop the workers of an attempt, with `grace` seconds between SIGTERM and SIGKILL."""
 
     job: JobId
     attempt: int
@@ -48,7 +48,7 @@ Instruction = LaunchAttempt | StopAttempt
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The job as it is now, and what must be done once that is durable."""
+    """The changed job, and the instructions to carry out once it is durable."""
 
     job: Job
     do: tuple[Instruction, ...] = ()
@@ -57,33 +57,33 @@ class Step:
 # -- what the plan decides --------------------------------------------------------------------------------------
 
 
-def start(job: Job, placement: tuple[WorkerPlacement, ...], now: float, gpu_type: str | None = None) -> Step:
-    """A queued job gets its GPUs, all of one type where that is said."""
+def start(job: Job, placement: tuple[WorkerPlacement, ...], now: float, gpu_type: GpuType | None = None) -> Step:
+    """A queued job gets its GPUs; `gpu_type` is set if all are of one type."""
     attempt = Attempt(len(job.attempts) + 1, placement, created=_not_before(job, now), gpu_type=gpu_type)
     started = replace(job, state=JobState.STARTING, reason=f"Starts on {where(placement)}.", nomination=())
     return Step(started.with_attempt(attempt), (LaunchAttempt(job.id, attempt.number),))
 
 
 def preempt(job: Job, reason: str, now: float) -> Step:
-    """Its GPUs are taken back; it is queued again once it has ended."""
+    """Its GPUs are reclaimed; it is queued again once its attempt has ended."""
     if job.state not in (JobState.STARTING, JobState.RUNNING):
         return Step(job)
     return _stop(job, Ending.PREEMPTED, reason or "Its GPUs are needed by another job.", now)
 
 
 def resize(job: Job, nomination: tuple[WorkerPlacement, ...], why: str, now: float) -> Step:
-    """It is to have more or fewer workers: its attempt ends, and the next one begins at once in the places of
+    """Change its number of workers: its attempt ends, and the next one starts at once with the placement
     `nomination`."""
     before, after = len(job.placement), len(nomination)
     if after > before:
         reason = f"Grew from {before} to {after} workers: {why}"
     else:
-        reason = f"Gave {before - after} of {before} workers back: {clause(why)}"
+        reason = f"Released {before - after} of {before} workers: {clause(why)}"
     return _restart(job, nomination, Ending.RESIZED, reason, f"with {after} workers instead of {before}", now)
 
 
 def move(job: Job, nomination: tuple[WorkerPlacement, ...], why: str, now: float) -> Step:
-    """It is to stand elsewhere: its attempt ends, and the next one begins at once in the places of `nomination`."""
+    """Move it: its attempt ends, and the next one starts at once with the placement `nomination`."""
     reason = f"Moved to {where(nomination)}: {clause(why)}"
     return _restart(job, nomination, Ending.MOVED, reason, f"on {where(nomination)}", now)
 
@@ -98,22 +98,22 @@ def _restart(
 
 
 def promise(job: Job, nomination: tuple[WorkerPlacement, ...]) -> Job:
-    """A queued job is to start in these places, once others have left them."""
+    """A queued job gets a placement for once others have left it."""
     return replace(job, nomination=nomination) if job.state is JobState.QUEUED else job
 
 
 def drop_nomination(job: Job) -> Step:
-    """Its places can't be had any more: it waits like any other."""
+    """Its nominated placement is no longer available: it waits like any other job."""
     goes_on = job.attempts and job.attempts[-1].ending in (Ending.RESIZED, Ending.MOVED)
-    reason = "Its reserved GPUs are gone. Waiting for its turn." if goes_on else job.reason
+    reason = "Its reserved GPUs are no longer available. Waiting for its turn." if goes_on else job.reason
     return Step(replace(job, nomination=(), reason=reason))
 
 
-# -- what its owner asks ----------------------------------------------------------------------------------------
+# -- what its owner requests ----------------------------------------------------------------------------------------
 
 
 def cancel(job: Job, now: float, by: str | None = None) -> Step:
-    """End it for good; `by` somebody else than its owner. Raises `Conflict` where it has ended by itself."""
+    """Cancel it; `by` is set if that is not its owner. Raises `Conflict` where it has ended by itself."""
     if job.state is JobState.CANCELLED or job.wanted is JobState.CANCELLED:
         return Step(job)
     if job.state.final:
@@ -125,9 +125,9 @@ def cancel(job: Job, now: float, by: str | None = None) -> Step:
 
 
 def pause(job: Job, now: float, by: str | None = None) -> Step:
-    """Give its GPUs back and wait until it is resumed; `by` somebody else than its owner.
+    """Release its GPUs until it is resumed; `by` is set if that is not its owner.
 
-    Raises `Conflict` where it has ended or is about to for good.
+    Raises `Conflict` where it has ended or is being cancelled.
     """
     if job.state is JobState.PAUSED or job.wanted is JobState.PAUSED:
         return Step(job)
@@ -139,7 +139,7 @@ def pause(job: Job, now: float, by: str | None = None) -> Step:
 
 
 def resume(job: Job, now: float, by: str | None = None) -> Step:
-    """Queue a paused job again, behind those that waited meanwhile. A job that is not paused stays as it is."""
+    """Queue a paused job again, behind the jobs that are waiting. A job that is not paused does not change."""
     _refuse_ended(job, "resumed")
     if job.wanted is not JobState.PAUSED:
         return Step(job)
@@ -149,13 +149,19 @@ def resume(job: Job, now: float, by: str | None = None) -> Step:
     return Step(replace(job, reason=f"Resumed{_by(by)}; it will be queued again when its workers have ended."))
 
 
+def set_priority(job: Job, now: float, priority: int) -> Step:
+    """Change its priority within its project. Raises `Conflict` where it has ended."""
+    if job.state.final:
+        raise Conflict(f"Job {job.id} has {AS_ENDED[job.state]}; its priority cannot be changed.")
+    return Step(replace(job, request=replace(job.request, priority=priority)))
+
+
 def _by(who: str | None) -> str:
     return f" by {who}" if who else ""
 
 
 def _done(job: Job, doing: str, done: str) -> str:
-    """The sentence on a stop that its owner or another asked for, once it is done: with who did it, where that was
-    said."""
+    """The reason after a requested stop, with the person who requested it where that is known."""
     return done + job.reason.removeprefix(doing) if job.reason.startswith(doing) else f"{done}."
 
 
@@ -178,8 +184,8 @@ AS_ENDED = {
 
 
 def never_starts(job: Job, cause: Job, now: float) -> Job:
-    """It was to come after the success of a job that has ended otherwise."""
-    # Whoever sees a job sees the others of its project.
+    """It depends on the success of a job that has not succeeded."""
+    # Whoever may see a job may see the other jobs of its project.
     which = cause.name if cause.request.project == job.request.project else cause.id
     how = AS_ENDED[cause.state]
     return _over(
@@ -194,7 +200,7 @@ def never_starts(job: Job, cause: Job, now: float) -> Job:
 
 
 def observe(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Step:
-    """How the workers of its latest attempt stand, by rank (one of which nothing is known yet is absent)."""
+    """The status of the workers of its latest attempt, by rank (absent: not known yet)."""
     attempt = job.attempt
     if attempt is None or not job.state.holds_gpus:
         return Step(job)
@@ -228,7 +234,7 @@ def observe(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Step:
 
 
 def _led(job: Job, workers: Mapping[int, WorkerStatus]) -> float | None:
-    """When the last of the workers that lead the others has ended well; all of them have to have started."""
+    """When the last leader has succeeded; all workers must have started."""
     leaders = job.request.leaders if len(workers) == len(job.placement) else ()
     if not leaders or any(workers[rank].exit_code != 0 for rank in leaders):
         return None
@@ -236,7 +242,7 @@ def _led(job: Job, workers: Mapping[int, WorkerStatus]) -> float | None:
 
 
 def refused(job: Job, sentence: str, now: float, fault: Fault) -> Step:
-    """The engine has not accepted it, and nothing of it runs."""
+    """The engine has not accepted it, and none of its workers run."""
     attempt = job.attempt
     if attempt is None or not job.state.holds_gpus:
         return Step(job)
@@ -247,24 +253,24 @@ def refused(job: Job, sentence: str, now: float, fault: Fault) -> Step:
 
 
 def never_launched(job: Job, now: float) -> Step:
-    """After a restart: nothing of its attempt was ever started. It is started now, unless it was to stop anyway."""
+    """After a restart: its attempt was never launched. It is launched now, unless it was being stopped."""
     attempt = job.attempt
     if attempt is None or not job.state.holds_gpus:
         return Step(job)
     if job.state is JobState.STARTING:
         return Step(job, (LaunchAttempt(job.id, attempt.number),))
     if attempt.ending is None:
-        attempt = replace(attempt, ending=Ending.LOST, reason="The fate of its workers is unknown.")
+        attempt = replace(attempt, ending=Ending.LOST, reason="It is unknown what happened to its workers.")
     return Step(_ended(job.with_attempt(attempt), {}, now))
 
 
 def forgive(job: Job, now: float) -> Step:
-    """It may stand again on the nodes that it has avoided for long enough."""
+    """It may use the nodes again that it has avoided for long enough."""
     return Step(replace(job, avoids=tuple(avoided for avoided in job.avoids if avoided.until > now)))
 
 
 def overran(job: Job, now: float) -> Step:
-    """It has run for its longest run time."""
+    """It has reached its maximum run time."""
     limit = job.program.max_runtime
     if job.state is not JobState.RUNNING or limit is None:
         return Step(job)
@@ -283,7 +289,7 @@ def idled(job: Job, now: float) -> Step:
 
 
 def _stop(job: Job, ending: Ending, reason: str, now: float) -> Step:
-    """Have the workers ended. What was decided first about the attempt's end holds; the newest reason is shown."""
+    """Stop the workers. The first decision on how the attempt ends is kept; the newest reason is shown."""
     attempt = job.attempt
     if attempt is None or attempt.stopping is not None:
         return Step(replace(job, reason=reason))
@@ -293,7 +299,7 @@ def _stop(job: Job, ending: Ending, reason: str, now: float) -> Step:
 
 
 def _ended(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Job:
-    """The last worker is gone: what becomes of the job."""
+    """The job after its last worker has ended."""
     attempt = job.attempts[-1]
     if _succeeded(attempt, workers):
         attempt = replace(attempt, ending=Ending.SUCCEEDED, reason="Succeeded.")
@@ -313,14 +319,14 @@ def _ended(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Job:
 
 
 def _succeeded(attempt: Attempt, workers: Mapping[int, WorkerStatus]) -> bool:
-    """Every rank ended well and by itself: a worker that was told to stop may end well and yet have work left."""
+    """Whether every rank succeeded without being stopped: a stopped worker may exit with 0 and have work left."""
     return len(workers) == len(attempt.placement) and all(
         worker.exit_code == 0 and not _was_stopped(attempt, worker) for worker in workers.values()
     )
 
 
 def _was_stopped(attempt: Attempt, worker: WorkerStatus) -> bool:
-    """Whether it ended because it was told to. Times alone can't tell where the clock was set back meanwhile."""
+    """Whether it ended because it was stopped. Times alone do not show that, as the clock may have been set back."""
     if attempt.stopping is None:
         return False
     return worker.at >= attempt.stopping if worker.stopped is None else worker.stopped
@@ -331,7 +337,7 @@ def _over(job: Job, state: JobState, reason: str, now: float) -> Job:
 
 
 def _not_before(job: Job, at: float) -> float:
-    """An instant, but none before what has happened to the job: the clock may have been set back."""
+    """An instant, but not before the job's latest event: the clock may have been set back."""
     attempt = job.attempt
     known = () if attempt is None else (attempt.created, attempt.started, attempt.ended)
     return max(at, job.submitted, *(instant for instant in known if instant is not None))
@@ -346,7 +352,7 @@ def _first_fault(workers: Mapping[int, WorkerStatus]) -> WorkerStatus | None:
 
 
 def _ending(worker: WorkerStatus) -> Ending:
-    """What an attempt ends as that ends because of this worker."""
+    """The ending of an attempt that ends because of this worker."""
     match worker.fault:
         case Fault.JOB:
             return Ending.FAILED
@@ -358,7 +364,7 @@ def _ending(worker: WorkerStatus) -> Ending:
 
 
 def _avoid(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Job:
-    """The next attempt stays away from the nodes that could not run this one."""
+    """The next attempt avoids the nodes that could not run this one."""
     placement = job.attempts[-1].placement
     bad = {placement[rank].node for rank, worker in workers.items() if worker.fault is Fault.PLACE}
     new = sorted(bad - {avoided.node for avoided in job.avoids})

@@ -1,6 +1,6 @@
-"""A loop that runs when it is woken: one run at a time, and no more than its part of the time.
+"""A loop that runs when it is woken: one run at a time, and with a bounded part of the time.
 
-The planner and the forecaster are two of them. What wakes a loop while it runs or rests is seen by its next run.
+The planner and the forecaster are two of them. A wake-up during a run or a rest leads to another run.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ from typing import ClassVar
 log = logging.getLogger(__name__)
 
 AFTER_FAILURE = 5.0
-"""Seconds until a run that failed is tried again, if nothing wakes the loop before."""
+"""Seconds until a failed run is retried, if nothing wakes the loop before."""
 
 
 class Loop(ABC):
-    """`work` is what it does, for the log. `delay` seconds pass between waking and running, so that what belongs
-    together is seen together. After a run the loop rests `ratio` times as long as the run took, and at least `rest`
-    seconds.
+    """`work` describes its work in the log. A run starts `delay` seconds after the wake-up, so that it sees related
+    changes together. After a run the loop rests `ratio` times as long as the run took, and at least `rest` seconds.
     """
 
     at_work: ClassVar[int] = 0
-    """How many of them run now, in this process."""
+    """The number of loops that run now in this process."""
 
     def __init__(self, work: str, *, delay: float = 0.0, rest: float = 0.0, ratio: float) -> None:
         self._work = work
@@ -55,15 +54,15 @@ class Loop(ABC):
 
     @property
     def busy(self) -> bool:
-        """Whether it runs, or has been woken to run."""
+        """Whether it runs or is about to run."""
         return not self._idle.is_set()
 
     async def idle(self) -> None:
-        """Wait until it has run for all who have woken it."""
+        """Wait until there has been a run after every wake-up."""
         await self._idle.wait()
 
     def wake_in(self, seconds: float | None) -> None:
-        """Set the alarm, in the place of the one that was set before; `None`: no alarm."""
+        """Set the timer, which replaces the previous one; `None`: no timer."""
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm = None

@@ -1,10 +1,10 @@
-"""The events that tell of a change: one line each, for the record and for those who listen."""
+"""The events of a change, for the record and for listeners."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduler.model import Job, JobState, Pool, Session
+from scheduler.model import Job, JobState, Pool, Schedule, Session
 from scheduler.pool.changes import changes
 from scheduler.store import JOB_DELETED, AuditRecord, EventRecord
 
@@ -31,6 +31,14 @@ def session_state(session: Session, now: float) -> EventRecord:
     return EventRecord(now, "session.state", session.id, session.user, None, data)
 
 
+def schedule_changed(schedule: Schedule, now: float) -> EventRecord:
+    return EventRecord(now, "schedule.changed", schedule.id, schedule.user)
+
+
+def schedule_deleted(schedule: Schedule, now: float) -> EventRecord:
+    return EventRecord(now, "schedule.deleted", schedule.id, schedule.user)
+
+
 def pool_changed(before: Pool, after: Pool, now: float) -> Iterable[EventRecord]:
     """One for the pool and one for each project that is new, different or gone."""
     yield EventRecord(now, "pool.changed", "pool")
@@ -43,7 +51,7 @@ def pool_changed(before: Pool, after: Pool, now: float) -> Iterable[EventRecord]
 
 
 def audited(before: Pool, after: Pool, by: str | None, now: float) -> tuple[AuditRecord, ...]:
-    """What somebody has changed, for the record."""
+    """The audit records of a change of the pool."""
     return tuple(
         AuditRecord(now, by, found.action, found.kind, found.name, found.before, found.after)
         for found in changes(before, after)
@@ -51,20 +59,25 @@ def audited(before: Pool, after: Pool, by: str | None, now: float) -> tuple[Audi
 
 
 def asked(before: Job, after: Job, by: str | None, now: float) -> tuple[AuditRecord, ...]:
-    """What somebody else than its owner has asked of a job, for the record."""
+    """The audit records of a request on a job by somebody other than its owner."""
     if by is None or after == before:
         return ()
-    wanted = after.wanted or JobState.QUEUED
-    was = {"state": before.state.value, **_whose(before)}
-    return (AuditRecord(now, by, "change", "job", before.id, was, {"state": wanted.value}),)
+    was: dict[str, object]
+    wanted: dict[str, object]
+    if after.request.priority != before.request.priority:
+        was, wanted = {"priority": before.request.priority}, {"priority": after.request.priority}
+    else:
+        was, wanted = {"state": before.state.value}, {"state": (after.wanted or JobState.QUEUED).value}
+    return (AuditRecord(now, by, "change", "job", before.id, {**was, **_whose(before)}, wanted),)
 
 
-def removed(gone: Job | Session, by: str | None, now: float) -> tuple[AuditRecord, ...]:
-    """What somebody else than its owner has deleted or closed, for the record."""
-    if by is None:
+def removed(gone: Job | Session, by: str | None, now: float, why: str = "") -> tuple[AuditRecord, ...]:
+    """The audit records of a deletion or closing by somebody other than the owner, or by the scheduler, which says
+    why."""
+    if by is None and not why:
         return ()
     kind = "job" if isinstance(gone, Job) else "session"
-    return (AuditRecord(now, by, "remove", kind, gone.id, _whose(gone)),)
+    return (AuditRecord(now, by, "remove", kind, gone.id, _whose(gone), {"reason": why} if why else None),)
 
 
 def _whose(thing: Job | Session) -> dict[str, str]:

@@ -1,6 +1,7 @@
-"""What the owners of running jobs are told before a guarantee rises: that the job will be paused, for whom, until when.
+"""Notices to the owners of running jobs before a guarantee rises: the job will be paused, for which project, until
+when.
 
-The notice is part of the job's reason, so it is durable, an event tells of it, and every screen shows it.
+The notice is part of the job's reason, so it is durable, published as an event and shown on every screen.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from scheduler.model import Job, JobState, WorkloadId, time_of_day
 from scheduler.policy import WARNED, Pause
 
 STEADY = 900.0
-"""A notice is told again when the expected end of the pause is off by so many seconds."""
+"""A notice is renewed when the expected end of the pause has changed by this many seconds."""
 
 
 def running(job: Job, notice: str = "") -> str:
-    """The reason of a job that runs, with what it is told."""
+    """The reason of a running job, with its notice."""
     return " ".join(filter(None, [f"Runs on {where(job.placement)}.", notice]))
 
 
 def notice_of(job: Job) -> str:
-    """What a job is told besides where it runs."""
+    """The notice in a job's reason."""
     return job.reason.removeprefix(running(job)).strip() if job.state is JobState.RUNNING else ""
 
 
@@ -36,14 +37,14 @@ def in_words(pause: Pause, now: float) -> str:
 
 
 class PauseNotices:
-    """`tell` gives a running job its notice, or takes it back (an empty one)."""
+    """`tell` sets the notice of a running job; an empty one withdraws it."""
 
     def __init__(self, tell: Callable[[Job, str], None]) -> None:
         self._tell = tell
         self._told: dict[WorkloadId, Pause] | None = None
 
     def look(self, pauses: Mapping[WorkloadId, Pause], jobs: Mapping[WorkloadId, Job], now: float) -> None:
-        """Tell what has changed since the last look; the first time, of all jobs that run."""
+        """Update the notices that have changed since the last call; on the first call those of all running jobs."""
         soon = {id: pause for id, pause in pauses.items() if now < pause.at <= now + WARNED}
         told = self._told
         self._told = {}

@@ -1,7 +1,7 @@
-"""Until when jobs pause that have failed again and again, by a clock that is never set.
+"""When jobs that failed repeatedly may be retried, on a clock that is never set.
 
-What must hold: setting the wall clock neither shortens nor prolongs a pause. What is left of one after a restart
-follows from the job's attempts, and is never more than all of it.
+What must hold: setting the wall clock neither shortens nor prolongs a pause. After a restart the rest of a pause
+follows from the job's attempts, and is never longer than the whole pause.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from scheduler.controller.retries import again_at
 from scheduler.model import AttemptKey, Job, JobState
 
 SLIGHT = 1.0
-"""So many seconds that the two clocks drift apart are nobody's who reads them."""
+"""A drift of the two clocks below this many seconds is ignored."""
 
 
 class Pauses:
-    """When each pause is over by the monotonic clock, by the job and the number of its attempts."""
+    """The end of each pause on the monotonic clock, by job and number of attempts."""
 
     def __init__(self) -> None:
         self._over: dict[AttemptKey, float] = {}
 
     def look(self, jobs: Iterable[Job], now: float, steady: float) -> dict[str, float]:
-        """When the queued jobs that pause may be tried again, by the wall clock; `now` and `steady` are what the two
-        clocks say."""
+        """When the pausing jobs may be retried, on the wall clock; `now` and `steady` are the times of the wall clock
+        and of the monotonic clock."""
         over: dict[AttemptKey, float] = {}
         found: dict[str, float] = {}
         for job in jobs:

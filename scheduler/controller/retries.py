@@ -1,6 +1,6 @@
-"""Whether a job whose attempt has ended is tried again, and when.
+"""Whether and when a job is retried after its attempt has ended.
 
-Pure, and it follows from the job's attempts alone, so a restart changes nothing of it.
+Pure. It depends on the job's attempts alone, so a restart does not change it.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from scheduler.model import Ending, Fault, Job
 
 LOSSES = 5
-"""So many attempts in a row may be lost while they run, through no fault of the job, before it is given up."""
+"""The number of consecutive attempts that may be lost while running, through no fault of the job, before it fails."""
 
 FIRST_PAUSE = 10.0
-"""Seconds between the second time that a job fails, or can't be started, and its next try; each further time doubles
-them. The first retry comes at once."""
+"""Seconds between a job's second failure (or failure to start) and its next attempt; they double with each further
+failure. The first retry comes at once."""
 
 LONGEST_PAUSE = 600.0
 
@@ -23,8 +23,8 @@ def is_tried_again(job: Job) -> bool:
         case Ending.FAILED:
             return _count(job, Ending.FAILED) <= job.program.retries
         case Ending.LOST:
-            # What could not even be started (the disk is full, say) waits for better times.
-            # Neither does it count where it is known to be another's fault.
+            # An attempt that could not be started (the disk is full, say) does not count. Nor does one that is known to
+            # have failed through another's fault.
             recent = job.attempts[-LOSSES:]
             lost = (a.ending is Ending.LOST and bool(a.started) and a.fault is None for a in recent)
             return sum(lost) < LOSSES
@@ -33,7 +33,7 @@ def is_tried_again(job: Job) -> bool:
 
 
 def again_at(job: Job) -> float | None:
-    """When a queued job that has failed, or could not be started, more than once may be tried again; `None`: at any
+    """When a queued job that has failed, or could not be started, more than once may be retried; `None`: at any
     time."""
     attempt = job.attempt
     if attempt is None or attempt.ended is None:
@@ -45,11 +45,11 @@ def again_at(job: Job) -> float | None:
 
 
 def _not_started(job: Job) -> int:
-    """How many of the latest attempts, one after another, could not be started."""
+    """How many consecutive latest attempts could not be started."""
     count = 0
     for attempt in reversed(job.attempts):
         if attempt.ending is not Ending.LOST or attempt.started or attempt.fault is Fault.PLACE:
-            break  # elsewhere it is tried at once
+            break  # on other nodes it is retried at once
         count += 1
     return count
 

@@ -1,9 +1,8 @@
-"""How long jobs run: what their owners declare, what earlier jobs like them took, or the longest that they may. And on
-which types of GPU those ran how fast (`throughputs.py`).
+"""How long jobs run: the owner's estimate, the run times of earlier jobs like them, or their maximum. Also how fast
+those jobs ran on each type of GPU (`throughputs.py`).
 
-Pure and in memory: it is rebuilt from the latest jobs of the store at start. It is an estimate and nothing more: nobody
-is stopped because of it. What must hold: the same jobs in the same order give the same estimates, and the memory is
-bounded.
+Pure and in memory: it is rebuilt at start from the latest jobs of the store. It is only an estimate: no job is stopped
+because of it. What must hold: the same jobs in the same order give the same estimates, and the memory is bounded.
 """
 
 from __future__ import annotations
@@ -18,29 +17,29 @@ from posixpath import basename
 from statistics import median
 
 from scheduler.controller.throughputs import MeasuredThroughput, ThroughputHistory, attempts_of, throughputs_of
-from scheduler.model import Job, JobId, JobState, Milli, RelativeThroughputs, Workload
+from scheduler.model import UNKNOWN_TYPE, GpuType, Job, JobId, JobState, Milli, RelativeThroughputs, Workload
 from scheduler.policy import Residuals, SimilarRuns
 
 RECENT = 10
-"""So many of the latest jobs of a kind are remembered …"""
+"""The number of recent jobs of a kind that are remembered …"""
 
 KINDS = 5_000
-"""… of so many kinds; those that ended longest ago are forgotten."""
+"""… of this many kinds, the least recently used of which are forgotten."""
 
 REMEMBERED = 1_000
-"""So many of the latest jobs of the store are learned from at start."""
+"""The number of recent jobs of the store to learn from at start."""
 
 NOTABLE = 0.2
-"""By what part an estimate must change for those that wait to be expected anew."""
+"""The relative change of an estimate after which waiting jobs get a new one."""
 
 SLIGHT = 50
-"""By how many thousandths a throughput must change for that."""
+"""The change of a throughput, in thousandths, after which they do."""
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
 class Source(StrEnum):
-    """What an estimate rests on: the owner's word, earlier jobs like it, or its longest run time."""
+    """What an estimate is based on: the owner's estimate, earlier jobs like it, or its maximum run time."""
 
     DECLARED = "declared"
     LEARNED = "learned"
@@ -49,7 +48,7 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """For how many seconds a job is expected to run."""
+    """The expected run time of a job, in seconds."""
 
     seconds: float
     source: Source
@@ -57,23 +56,23 @@ class Estimate:
 
 @dataclass(slots=True)
 class _Kind:
-    """What the latest jobs of a kind took, and what those like them were told to be expected."""
+    """The run times of the latest jobs of a kind, and the estimate that jobs like them were given."""
 
-    took: deque[tuple[float, str | None]] = field(default_factory=lambda: deque(maxlen=RECENT))
+    took: deque[tuple[float, GpuType | None]] = field(default_factory=lambda: deque(maxlen=RECENT))
     told: float = math.inf
     history: ThroughputHistory = field(default_factory=ThroughputHistory)
     relative: tuple[RelativeThroughputs, RelativeThroughputs] = ((), ())
 
-    def expected(self, gpu_type: str | None = None) -> float:
-        """The seconds that they took; on a type of GPU that is known, as if all of them had run there."""
+    def expected(self, gpu_type: GpuType | None = None) -> float:
+        """Their median run time in seconds; with a known type of GPU, converted to that type."""
         throughputs = dict(self.relative[0])
         if gpu_type not in throughputs:
             return median([seconds for seconds, _ in self.took])
         here = throughputs[gpu_type]
-        return median([seconds * throughputs.get(there or "", here) / here for seconds, there in self.took])
+        return median([seconds * throughputs.get(there or UNKNOWN_TYPE, here) / here for seconds, there in self.took])
 
     def moves(self) -> bool:
-        """Whether what they took, or how fast they were where, is notably another than was told; it is told then."""
+        """Whether run times or throughputs differ notably from those given before; if so, the new ones are given."""
         moved = False
         if self.took:
             expected = self.expected()
@@ -86,12 +85,12 @@ class _Kind:
         return moved
 
 
-def _differ(before: Mapping[str, Milli], now: Mapping[str, Milli]) -> bool:
+def _differ(before: Mapping[GpuType, Milli], now: Mapping[GpuType, Milli]) -> bool:
     return before.keys() != now.keys() or any(abs(now[name] - before[name]) > SLIGHT for name in now)
 
 
 class RunTimes:
-    """What ended jobs took, and which unfinished ones are like them."""
+    """The run times of ended jobs, and the unfinished jobs that are like them."""
 
     def __init__(self) -> None:
         self._kinds: OrderedDict[Hashable, _Kind] = OrderedDict()
@@ -100,9 +99,9 @@ class RunTimes:
         self.residuals = Residuals()
 
     def runs_like(self, job: Job) -> Sequence[float]:
-        """The seconds that similar jobs took, ascending: those with the same arguments, or else like it, or else, where
-        nothing like it has ended, of the same user and project and as large, or of the project; empty where its owner
-        has said how long it runs, or too few have ended to tell. May be asked from another thread."""
+        """The run times of similar jobs in seconds, ascending: those with the same arguments, else those like it, else
+        those of the same user, project and size, else those of the project. Empty where its owner has given an
+        estimate, or too few have ended. May be called from another thread."""
         if job.request.expected_runtime is not None:
             return ()
         kind = self._kinds.get(likeness(job))
@@ -114,7 +113,7 @@ class RunTimes:
         return runs if longest is None else tuple([min(seconds, longest) for seconds in runs])
 
     def estimate(self, job: Job) -> Estimate | None:
-        """The owner's word before what was learned before the longest run time, which bounds them all."""
+        """The owner's estimate, else the learned one, else the maximum run time, which bounds them all."""
         longest = job.program.max_runtime
         declared = job.request.expected_runtime
         if declared is not None:
@@ -127,8 +126,7 @@ class RunTimes:
         return found if longest is None else replace(found, seconds=min(found.seconds, longest))
 
     def workload(self, job: Job) -> Workload:
-        """What the policy sees of a job, with the time that it is expected to run, and how fast on which type of
-        GPU."""
+        """A job as the policy sees it, with its expected run time and its throughput on each type of GPU."""
         workload, estimate = job.workload(), self.estimate(job)
         kind = self._kinds.get(likeness(job))
         throughputs, spread = kind.relative if kind else ((), ())
@@ -141,7 +139,7 @@ class RunTimes:
         return replace(workload, request=request)
 
     def throughputs(self, job: Job) -> tuple[MeasuredThroughput, ...]:
-        """How fast jobs like this one ran, on the fastest type of GPU first."""
+        """The throughputs of jobs like this one, the fastest type of GPU first."""
         kind = self._kinds.get(likeness(job))
         return kind.history.known if kind else ()
 
@@ -156,7 +154,7 @@ class RunTimes:
                 del self._unfinished[kind]
 
     def learn(self, job: Job) -> list[JobId]:
-        """Learn from a job that has ended; the unfinished jobs that are now expected to run notably differently."""
+        """Learn from a job that has ended; returns the unfinished jobs whose estimate changes notably."""
         ran, measured = _ran(job), throughputs_of(job) if job.state.final else []
         if ran is None and not measured:
             return []
@@ -177,9 +175,9 @@ class RunTimes:
 
 
 def likeness(job: Job) -> Hashable:
-    """What jobs have in common that are expected to run equally long: project, user, name and program, and their shape.
+    """What jobs with equal expected run times have in common: project, user, name, program and shape.
 
-    Numbers in a name count nothing (`run-12`, `lr-0.1`), nor do a program's options.
+    Numbers in a name (`run-12`, `lr-0.1`) and a program's options are ignored.
     """
     request, program = job.request, job.program
     return (
@@ -189,7 +187,7 @@ def likeness(job: Job) -> Hashable:
 
 
 def _likenesses(job: Job) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...]]:
-    """What similar jobs have in common, the most telling first: of those that run the same, and of others."""
+    """What similar jobs have in common, the most specific first: for jobs that run the same program, and for others."""
     request = job.request
     alike = likeness(job)
     return (
@@ -199,14 +197,14 @@ def _likenesses(job: Job) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...]]:
 
 
 def _what_runs(command: tuple[str, ...]) -> tuple[str, ...]:
-    """The program, and the first file or word that it is given: `python train.py`."""
+    """The program and its first file or word: `python train.py`."""
     words = [word for word in command if not word.startswith("-")][:2]
     return tuple([basename(word.rstrip("/")) for word in words])
 
 
-def _ran(job: Job) -> tuple[float, str | None] | None:
-    """How long a job took that has succeeded: all its attempts where it saved its state between them, else the last;
-    and on which type of GPU, if it was one."""
+def _ran(job: Job) -> tuple[float, GpuType | None] | None:
+    """The run time of a job that has succeeded (of all attempts if it saved checkpoints, else of the last one), and the
+    type of its GPUs if they are of one type."""
     if job.state is not JobState.SUCCEEDED:
         return None
     attempts = job.attempts if job.checkpointed is not None else job.attempts[-1:]

@@ -1,7 +1,7 @@
-"""The GPUs of sessions: has the engine give them and take them back.
+"""The GPUs of sessions: has the engine assign and release them.
 
-What must hold: a session is given its GPUs after its lease is durable, and they count as held until the engine has
-taken them back. So no crash in between leaves a session with GPUs that are another's.
+What must hold: the engine assigns GPUs to a session after its lease is durable, and they count as held until the engine
+has released them. So a crash never leaves a session with GPUs that belong to another.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from scheduler.model import Node, NodeName, Session, SessionId
 log = logging.getLogger(__name__)
 
 AGAIN = 1.0
-"""Seconds until the engine is asked again for what it could not do."""
+"""Seconds until a failed call to the engine is retried."""
 
 
 class Closed(Unavailable):
-    """The session's GPUs are being taken back."""
+    """The session's GPUs are being released."""
 
 
 class Seats:
-    """What the engine has given to which session, and what it is being asked for."""
+    """What the engine has assigned to each session, and the calls under way."""
 
     def __init__(self, engine: Engine, traits: Traits) -> None:
         self._engine = engine
@@ -35,18 +35,18 @@ class Seats:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def recover(self, sessions: Iterable[Session], nodes: Mapping[NodeName, Node]) -> None:
-        """Give their GPUs again to sessions of before; returns once the engine has been asked for each. One that runs
-        is not ended where that does not work: it is tried on."""
+        """Assign the GPUs of existing sessions again after a restart; returns once the engine has been called for each.
+        A running session is not ended where that fails: the call is retried."""
         for session in sessions:
             self.run(self._seat_again(session, nodes))
         await asyncio.sleep(0)  # each task has begun
 
     def grant(self, session: SessionId) -> Grant | None:
-        """What a session has been given."""
+        """What the engine has assigned to a session."""
         return self._grants.get(session)
 
     async def seat(self, session: Session, nodes: Mapping[NodeName, Node]) -> None:
-        """Return once a session has its GPUs. Raises `RunaiError` where it cannot have them, `Closed` where it is
+        """Return once a session has its GPUs. Raises `RunaiError` where it cannot have them, `Closed` where it was
         closed."""
         if session.id in self._grants:
             return
@@ -75,7 +75,7 @@ class Seats:
     # -- tasks ----------------------------------------------------------------------------------------------
 
     def run(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        """Do something beside, until `close`."""
+        """Run a task in the background, until `close`."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -83,16 +83,16 @@ class Seats:
 
     @property
     def busy(self) -> bool:
-        """Whether the engine is being asked for something."""
+        """Whether a call to the engine is under way."""
         return bool(self._tasks)
 
     async def idle(self) -> None:
-        """Wait until the engine has done what it was asked for."""
+        """Wait until all calls to the engine are done."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     async def close(self) -> None:
-        """Let go; sessions keep their GPUs."""
+        """Stop; sessions keep their GPUs."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -101,7 +101,7 @@ class Seats:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waits for it hears of it; nobody may be left who does
+            task.exception()  # the caller gets it, if it still waits
 
     async def _seat(self, session: Session, nodes: Mapping[NodeName, Node]) -> None:
         try:

@@ -1,9 +1,10 @@
-"""What becomes of a session: the session and what happened to it in, the session as it is now and what must be done
-out.
+"""The life cycle of a session: the input is the session and an event; the output is the changed session and
+instructions.
 
 Pure, as `lifecycle` is for jobs. What must hold:
-- a session that holds its lease ends with its server or with its node, and for no other reason;
-- one that is not leased its GPUs by a plan is refused with the plan's reason, unless others give GPUs back for it.
+- a session that holds a lease ends with its server or with its node, and for no other reason; an idle server may be
+  stopped;
+- one that gets no GPUs from a plan is refused with the plan's reason, unless others release GPUs for it.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from scheduler.policy import Action, Decision
 from scheduler.policy.blocking import OverBuildQuota
 
 PATIENCE = 60.0
-"""Seconds that a session waits for GPUs which others have to give back first."""
+"""Seconds that a session waits for GPUs that others must release first."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeatSession:
-    """Have the engine give the session its GPUs, and tell whoever asked for it."""
+    """Have the engine assign the session's GPUs, and answer the caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnseatSession:
-    """Have the engine take back what it has given to the session, whose node is gone."""
+    """Have the engine release what it has assigned to the session, whose node is gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Tell whoever asked for the session why it cannot have one."""
+    """Tell the caller why there is no session."""
 
     error: RunaiError
 
@@ -43,7 +44,7 @@ Instruction = SeatSession | UnseatSession | Refuse
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The session as it is now, and what must be done once that is durable."""
+    """The changed session, and the instructions to carry out once it is durable."""
 
     session: Session
     do: tuple[Instruction, ...] = ()
@@ -53,13 +54,12 @@ def lease(session: Session, placement: tuple[WorkerPlacement, ...], now: float) 
     """A plan gives a requested session its GPUs."""
     if session.state is not SessionState.REQUESTED:
         return Step(session)
-    reason = f"Holds its GPUs on {where(placement)}."
-    leased = replace(session, state=SessionState.LEASED, reason=reason, placement=placement, started=now)
+    leased = replace(session, state=SessionState.LEASED, reason=_holds(placement), placement=placement, started=now)
     return Step(leased, (SeatSession(),))
 
 
 def pass_over(session: Session, decision: Decision, now: float) -> Step:
-    """A plan does not lease it its GPUs: it waits for those that others give back, or is refused."""
+    """A plan gives it no GPUs: it waits for GPUs that others release, or is refused."""
     if session.state is not SessionState.REQUESTED:
         return Step(session)
     if decision.action is not Action.WAIT:
@@ -72,7 +72,7 @@ def pass_over(session: Session, decision: Decision, now: float) -> Step:
 
 
 def time_out(session: Session, now: float) -> Step:
-    """It has waited for its GPUs as long as a session waits."""
+    """It has waited for its GPUs for the longest time."""
     if session.state is not SessionState.REQUESTED:
         return Step(session)
     why = session.reason or "The scheduler did not decide in time; try again."
@@ -81,27 +81,40 @@ def time_out(session: Session, now: float) -> Step:
 
 
 def abandon(session: Session, now: float) -> Step:
-    """The scheduler stops; one that holds its lease keeps it."""
+    """The scheduler stops; a session that holds a lease keeps it."""
     if session.state is not SessionState.REQUESTED:
         return Step(session)
     return _refuse(session, Unavailable("The scheduler is stopping; try again when it is running."), now)
 
 
 def refuse_seat(session: Session, error: RunaiError, now: float) -> Step:
-    """The engine cannot give it its GPUs."""
+    """The engine cannot assign its GPUs."""
     return _refuse(session, error, now)
 
 
-def close(session: Session, now: float) -> Step:
-    """Its server stopped, and the engine has taken its GPUs back."""
-    return Step(_ended(session, "Its server stopped.", now))
+def warn(session: Session, notice: str) -> Step:
+    """Its server is idle and will be stopped; an empty notice withdraws that."""
+    if session.state is not SessionState.LEASED:
+        return Step(session)
+    return Step(replace(session, reason=" ".join(filter(None, [_holds(session.placement), notice]))))
+
+
+def close(session: Session, now: float, by: str | None = None, why: str = "") -> Step:
+    """Its server has stopped, and the engine has released its GPUs; `by` is set if not its owner stopped it, `why` if
+    the scheduler did."""
+    reason = why or ("Its server stopped." if by is None else f"{by} stopped its server.")
+    return Step(_ended(session, reason, now))
 
 
 def observe_nodes(session: Session, nodes: Collection[NodeName], now: float) -> Step:
-    """These nodes are there."""
+    """These nodes exist."""
     if all(worker.node in nodes for worker in session.placement):
         return Step(session)
     return Step(_ended(session, "Its node is gone.", now), (UnseatSession(),))
+
+
+def _holds(placement: tuple[WorkerPlacement, ...]) -> str:
+    return f"Holds its GPUs on {where(placement)}."
 
 
 def _refuse(session: Session, error: RunaiError, now: float) -> Step:

@@ -1,7 +1,7 @@
 """Sessions: leases for people's notebook servers.
 
-A session that has no lease yet is not kept on disk: whoever asks is still there to ask again. Its lease is durable
-before anybody is told of it.
+A session without a lease is not stored: its caller is still there to ask again. A lease is durable before it is
+answered.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from scheduler.controller.statewriter import StateWriter
 from scheduler.engines.base import Engine, Grant, Traits, addressed
 from scheduler.engines.contract import visible
 from scheduler.errors import NotFound, RunaiError, Unavailable
-from scheduler.model import Node, NodeName, Session, SessionId, SessionState, WorkerPlacement, Workload
+from scheduler.model import GroupName, Node, NodeName, Session, SessionId, SessionState, WorkerPlacement, Workload
 from scheduler.policy import Decision
 from scheduler.store import AuditRecord, ChangeSet, Store
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A requested session, the answer that whoever asked waits for, and when it is given up.
+    """A requested session, the answer that its caller waits for, and when the wait ends.
 
-    `ended`: its end is decided, and being written; no plan may lease it again meanwhile.
+    `ended`: its end is decided and is being written; no plan may lease it again.
     """
 
     session: Session
@@ -37,7 +37,7 @@ class Waiting:
 
 
 class Sessions:
-    """`wake` is called when a session wants GPUs or has given them back."""
+    """`wake` is called when a session requests or has released GPUs."""
 
     def __init__(
         self,
@@ -56,11 +56,13 @@ class Sessions:
         self._wake = wake
         self._clock = clock
         self._waiting: dict[SessionId, Waiting] = {}
+        self._stoppers: dict[SessionId, tuple[str | None, str]] = {}
 
-    async def open(self, session: Session) -> Session:
-        """Lease GPUs to a user's server; asked again for the same user and server it gives the same lease.
+    async def open(self, session: Session, groups: Iterable[GroupName] = ()) -> Session:
+        """Lease GPUs to a user's server. Further calls for the same user and server return the same lease. `groups` are
+        the user's in JupyterHub.
 
-        Raises `RunaiError` with the reason where it can't be placed now.
+        Raises `RunaiError` with the reason where it cannot be placed now.
         """
         admission.admit_text(id=session.id, user=session.user, server=session.server)
         admission.admit_name("user", session.user)
@@ -71,13 +73,15 @@ class Sessions:
                 await self._seats.seat(leased, self._nodes)
                 return leased
         admission.admit_traits(session.request, self._traits)
+        quota = decided.pool.build_quota(session.user, groups)
+        session = replace(session, request=replace(session.request, build_quota=quota.gpus))
         admission.admit_session(session, decided.pool, decided.nodes)
         answer = self._request(session)
         self._wake()
         return await asyncio.shield(answer)
 
     async def close(self, session_id: SessionId, by: str | None = None) -> Session:
-        """Take a session's GPUs back; `by` somebody else than its owner. A session that has ended stays so."""
+        """Close a session and release its GPUs; `by` is set if that is not its owner. Closing it again does nothing."""
         if session_id in self._writer.decided.sessions:
             await self._writer.durable()
             unseating = self._seats.run(self._seats.unseat(session_id))
@@ -91,37 +95,52 @@ class Sessions:
             if ended is None:
                 raise NotFound(f"There is no session {session_id}.")
             return ended
-        now = self._clock()
-        step = session_lifecycle.close(session, now)
-        self._take(session, step, notices.removed(session, by, now))
+        now, (stopper, why) = self._clock(), self._stoppers.pop(session_id, (None, ""))
+        by, why = (by, "") if by else (stopper, why)
+        step = session_lifecycle.close(session, now, by, why)
+        self._take(session, step, notices.removed(session, by, now, why))
         await self._writer.durable()
         return step.session
 
+    def expect_stop(self, session_id: SessionId, by: str | None, why: str = "") -> None:
+        """Somebody else than its owner, or the scheduler, which says why, stops a session's server (neither: it did not
+        come to that): that is on record when the session is closed."""
+        if by is None and not why:
+            self._stoppers.pop(session_id, None)
+        elif session_id in self._writer.decided.sessions:
+            self._stoppers[session_id] = by, why
+
+    async def warn(self, notices: Mapping[SessionId, str]) -> None:
+        """Set the notices of idle servers, and withdraw all others; durable when it returns."""
+        for session in list(self._writer.decided.sessions.values()):
+            self._take(session, session_lifecycle.warn(session, notices.get(session.id, "")))
+        await self._writer.durable()
+
     def granted(self, session: Session) -> Grant:
-        """What the session's server must have; nothing until the session holds its lease."""
+        """What the session's server must have; nothing until the session holds a lease."""
         grant = self._seats.grant(session.id)
         if grant is not None:
             return grant
         if session.state is not SessionState.LEASED:
             return Grant({})
-        # After a restart, the engine has not yet given its GPUs again.
+        # After a restart, the engine has not yet assigned its GPUs again.
         return Grant(visible(addressed(session.placement, self._traits), self._nodes))
 
     async def recover(self) -> None:
-        """Have the engine give their GPUs to the sessions that have a lease, once it is open."""
+        """Have the engine assign the GPUs of all leases, once it is open."""
         await self._seats.recover(self._writer.decided.sessions.values(), self._nodes)
 
     @property
     def busy(self) -> bool:
-        """Whether the engine is being asked for something."""
+        """Whether a call to the engine is under way."""
         return self._seats.busy
 
     async def idle(self) -> None:
-        """Wait until the engine has done what it was asked for."""
+        """Wait until all calls to the engine are done."""
         await self._seats.idle()
 
     async def abandon(self) -> None:
-        """Refuse those that wait: the scheduler stops. Who has GPUs keeps them."""
+        """The scheduler stops: refuse the waiting sessions. Leases are kept."""
         await self._seats.close()
         for waiting in list(self._waiting.values()):
             self._take(waiting.session, session_lifecycle.abandon(waiting.session, self._clock()))
@@ -129,7 +148,7 @@ class Sessions:
     # -- what a plan needs to know, and what it decides ---------------------------------------------------
 
     def waiting(self) -> Collection[SessionId]:
-        """The sessions that no plan has leased their GPUs yet, the first to ask before the others."""
+        """The sessions that wait for a lease, the oldest first."""
         return [session.id for session in self._unleased()]
 
     def requested(self) -> Iterator[Workload]:
@@ -141,17 +160,17 @@ class Sessions:
         return (w.session for w in self._waiting.values() if not w.ended and w.session.id not in leased)
 
     def lease(self, session_id: SessionId, placement: tuple[WorkerPlacement, ...]) -> None:
-        """A plan gives a session that waits its GPUs."""
+        """A plan leases GPUs to a waiting session."""
         session = self._waiting[session_id].session
         self._take(session, session_lifecycle.lease(session, placement, self._clock()))
 
     def pass_over(self, session_id: SessionId, decision: Decision) -> None:
-        """A plan gives a session that waits nothing."""
+        """A plan gives a waiting session no GPUs."""
         session = self._waiting[session_id].session
         self._take(session, session_lifecycle.pass_over(session, decision, self._clock()))
 
     def observe_nodes(self, nodes: Iterable[Node]) -> None:
-        """These nodes are there; a lease on another has come to its end."""
+        """These nodes exist; leases on any other node end."""
         there = {node.name for node in nodes}
         for session in list(self._writer.decided.sessions.values()):
             self._take(session, session_lifecycle.observe_nodes(session, there, self._clock()))
@@ -159,7 +178,8 @@ class Sessions:
     # -- steps --------------------------------------------------------------------------------------------
 
     def _take(self, before: Session, step: Step, audit: tuple[AuditRecord, ...] = ()) -> None:
-        """Take a step: what it asks for is done once it is durable. A request that was never leased is not written."""
+        """Apply a step: its instructions are carried out once it is durable. A request without a lease is not
+        stored."""
         session, now = step.session, self._clock()
         do = [partial(self._do, session, instruction) for instruction in step.do]
         if before.state is SessionState.REQUESTED and session.state is not SessionState.LEASED:
@@ -191,7 +211,7 @@ class Sessions:
             waiting.answer.set_exception(instruction.error)
 
     async def _seat(self, session: Session) -> None:
-        """Have the engine give a leased session its GPUs, and answer whoever asked for it."""
+        """Have the engine assign a session's GPUs, and answer its caller."""
         try:
             await self._seats.seat(session, self._nodes)
         except Exception as error:
@@ -213,7 +233,7 @@ class Sessions:
     # -- requests -----------------------------------------------------------------------------------------
 
     def _request(self, session: Session) -> asyncio.Future[Session]:
-        """The lease, once there is one; the same answer for everybody who asks for this user's server."""
+        """The lease, once there is one; all callers for this user's server share the answer."""
         for waiting in self._waiting.values():
             if (waiting.session.user, waiting.session.server) == (session.user, session.server):
                 return waiting.answer
@@ -230,6 +250,6 @@ class Sessions:
 
 
 def _heard(answer: asyncio.Future[Session]) -> None:
-    """Whoever asked may have gone; a refusal that nobody hears is no fault."""
+    """The caller may have gone; a refusal that nobody reads is not an error."""
     if not answer.cancelled():
         answer.exception()

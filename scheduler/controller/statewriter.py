@@ -1,9 +1,9 @@
-"""Changes on their way to the disk, and the two books: what is durable, and what will be.
+"""Writes changes to the disk, and keeps two books: what is durable, and what will be.
 
-Changes are put into `decided` at once, so that the next decision knows of them, and become durable in that order. Only
-then does `book` take them over, is anybody told, and is what they demand done.
+Changes are applied to `decided` at once, so that the next decision includes them, and become durable in that order.
+Only then are they applied to `book`, published and carried out.
 
-Where a change can't be written, it and all behind it are refused, since they may build on it; `decided` is forgotten,
+If a change cannot be written, it and all later ones are refused, since they may depend on it; `decided` is discarded,
 and after a moment everything starts over from the durable state (`resync`).
 """
 
@@ -26,18 +26,18 @@ from scheduler.store import ChangeSet, EventRecord, JobFilter, Store
 log = logging.getLogger(__name__)
 
 PAUSE = 1.0
-"""Seconds before writing is tried again after it failed."""
+"""Seconds before writing is retried after a failure."""
 
 TOGETHER = 1_000
-"""So many jobs are looked at in one go."""
+"""The number of jobs that are processed in one step."""
 
 Then = Callable[[], None]
 Written = asyncio.Future[tuple[EventRecord, ...]]
 
 
 class StateWriter:
-    """`lost` is set when the state has become somebody else's; this process must end then. `trouble` is why nothing can
-    be written now, if so."""
+    """`lost` is set when another scheduler owns the state; this process must end then. `trouble` is why the state
+    cannot be written now, if so."""
 
     def __init__(self, store: Store, resync: Then) -> None:
         self.book = Book()
@@ -62,12 +62,12 @@ class StateWriter:
         over = {state for state in JobState if state.final}
         for job in reversed(await self._store.jobs(JobFilter(states=over), limit=REMEMBERED)):
             self.book.run_times.learn(job)
-        # What a version without usage has left running counts from its start.
+        # Jobs that an earlier version without usage has started count from their start.
         half_life, known = self.book.pool.settings.usage_half_life, {used.project for used in loaded.usage}
         others = [job for job in loaded.jobs if job.request.project not in known]
         counted = (*loaded.usage, *usage.after({}, {}, others, half_life).values())
-        self.book.put(ChangeSet(jobs=loaded.jobs, sessions=loaded.sessions, usage=counted))
-        self.book.last_event = loaded.last_event
+        self.book.put(ChangeSet(jobs=loaded.jobs, sessions=loaded.sessions, schedules=loaded.schedules, usage=counted))
+        self.book.before_events, self.book.last_event = loaded.before_events, loaded.last_event
         self.book.accounted_until = loaded.accounted_until
         self.decided = self.book.copy()
         self.feed = Feed(self._store.events, loaded.last_event)
@@ -79,7 +79,7 @@ class StateWriter:
             self._mending.cancel()
 
     def commit(self, change: ChangeSet, *then: Then) -> Written:
-        """Decide a change. `then` is done once it is durable, even if nobody waits for that any more."""
+        """Decide a change. `then` is called once it is durable, even if nobody waits for that."""
         change = replace(
             change,
             usage=(*change.usage, *self._usage_after(change)),
@@ -98,21 +98,23 @@ class StateWriter:
         return usage.after(decided.usage, decided.jobs, change.jobs, half_life).values()
 
     async def durable(self, written: Written | None = None) -> None:
-        """Wait until a change is durable; without one, until everything that was decided until now is."""
+        """Wait until a change is durable; without one, until all changes so far are."""
         await asyncio.shield(self.commit(ChangeSet()) if written is None else written)
 
     @property
     def busy(self) -> bool:
-        """Whether something is on its way to the disk, or will be tried again."""
+        """Whether a change is being written or will be retried."""
         return not self._idle.is_set()
 
     async def idle(self) -> None:
-        """Wait until nothing is on its way to the disk."""
+        """Wait until no change is being written."""
         await self._idle.wait()
 
-    def set_nodes(self, nodes: tuple[Node, ...]) -> None:
-        """Nodes are looked at, not remembered, so they need no disk."""
+    def set_nodes(self, nodes: tuple[Node, ...]) -> bool:
+        """Nodes are observed, not stored. Returns whether one is gone."""
+        gone = {node.name for node in self.decided.nodes} - {node.name for node in nodes}
         self.book.nodes = self.decided.nodes = self.book.run_times.residuals.mark(nodes)
+        return bool(gone)
 
     def _written(self, change: ChangeSet, then: tuple[Then, ...], written: Written) -> None:
         self._writing -= 1
@@ -141,7 +143,7 @@ class StateWriter:
             do()
 
     def _expect_alike(self, alike: list[JobId]) -> None:
-        """Jobs that are like one that has ended are expected to run as long; many of them bit by bit."""
+        """Update the estimates of jobs like one that has ended, in steps."""
         jobs = self.decided.jobs
         self.decided.put(ChangeSet(jobs=tuple([jobs[id] for id in alike[:TOGETHER] if id in jobs])))
         if len(alike) > TOGETHER:
@@ -161,5 +163,5 @@ class StateWriter:
             return
         self._store.mend()
         self.decided = self.book.copy()
-        self.commit(ChangeSet(pool=self.book.pool))  # changes nothing; it tells whether writing works again
+        self.commit(ChangeSet(pool=self.book.pool))  # a change without effect, to see whether writing works again
         self._resync()

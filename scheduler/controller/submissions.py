@@ -11,12 +11,14 @@ from scheduler.controller import admission, dependencies, notices
 from scheduler.controller.statewriter import StateWriter
 from scheduler.engines.base import Traits
 from scheduler.errors import Invalid
-from scheduler.model import After, Job, JobId, JobState, UserName
+from scheduler.model import After, ArrayId, Job, JobId, JobState, UserName
 from scheduler.store import ChangeSet, JobFilter, Store
+
+NOTHING_ELSE = ChangeSet()
 
 
 class Submissions:
-    """`wake` is called when a job has been queued."""
+    """`wake` is called when a job is queued."""
 
     def __init__(
         self,
@@ -34,15 +36,15 @@ class Submissions:
         self._submitting: dict[tuple[str, str], asyncio.Task[Sequence[Job]]] = {}
 
     async def submit(self, job: Job) -> Job:
-        """Queue a new job; durable when it returns. The same user's same idempotency key gives the first job again.
+        """Queue a new job; durable when it returns. A repeated idempotency key of the same user returns the first job.
 
-        Raises `Invalid` where the job could never run, `Conflict` where it comes after one that has not succeeded,
-        `TooMany` where its owner has as many as one may have.
+        Raises `Invalid` where the job could never run, `Conflict` where it depends on one that has not succeeded,
+        `TooMany` where its owner has too many unfinished jobs.
         """
         return (await self.submit_array((job,)))[0]
 
     async def submit_array(self, jobs: Sequence[Job]) -> Sequence[Job]:
-        """Queue jobs that differ in their programs alone, all or none. The first one's idempotency key stands for
+        """Queue jobs that differ only in their programs, all or none. The first one's idempotency key is that of
         all."""
         job = jobs[0]
         if job.idempotency_key is None:
@@ -57,7 +59,7 @@ class Submissions:
         return await asyncio.shield(submitting)
 
     async def check(self, job: Job) -> None:
-        """Refuse a new job as `submit` does, and keep nothing."""
+        """Refuse a job as `submit` would, without keeping it."""
         decided = self._writer.decided
         admission.admit_job_text(job)
         admission.admit_traits(job.request, self._traits)
@@ -73,7 +75,7 @@ class Submissions:
         array = first.request.array
         return (first,) if array is None else await self._members(array.id)
 
-    async def _members(self, array: str) -> Sequence[Job]:
+    async def _members(self, array: ArrayId) -> Sequence[Job]:
         """An array's jobs, in order."""
         members = await self._store.jobs(JobFilter(array=array), limit=None)
         return sorted(members, key=lambda job: job.request.array.index if job.request.array else 0)
@@ -81,18 +83,22 @@ class Submissions:
     def _submitted(self, key: tuple[str, str], submitting: asyncio.Task[Sequence[Job]]) -> None:
         del self._submitting[key]
         if not submitting.cancelled():
-            submitting.exception()  # whoever asked may have gone
+            submitting.exception()  # the caller may have gone
 
     async def _submit(self, jobs: Sequence[Job]) -> Sequence[Job]:
         for job in jobs[1:]:
             admission.admit_job_text(job)
         await self.check(jobs[0])
+        return await self.queue(jobs)
+
+    async def queue(self, jobs: Sequence[Job], change: ChangeSet = NOTHING_ELSE) -> Sequence[Job]:
+        """Queue jobs that have been checked, in the same transaction as `change`. Raises as `submit` does."""
         for job in jobs:
             admission.admit_program(job.program, self._traits)
         self._may_have(jobs[0].user, more=len(jobs))
         queued = tuple(replace(job, state=JobState.QUEUED, reason="Waiting for its turn.") for job in jobs)
         events = tuple(notices.job_submitted(job, self._clock()) for job in queued)
-        written = self._writer.commit(ChangeSet(submitted=queued, events=events))
+        written = self._writer.commit(replace(change, submitted=queued, events=(*events, *change.events)))
         self._wake()
         await self._writer.durable(written)
         return queued
@@ -102,7 +108,7 @@ class Submissions:
         admission.admit_more(user, len(decided.jobs_of(user)), more, decided.pool)
 
     async def _may_follow(self, wanted: Sequence[After]) -> None:
-        """When this returns, those of them that are not in the book have ended as they have to."""
+        """When this returns, every dependency that is not in the book is satisfied. Raises `Invalid` or `Conflict`."""
         known: set[After] = set()
         while wanted:
             unfinished = dependencies.names(self._writer.decided.jobs.values())
@@ -112,10 +118,10 @@ class Submissions:
             await self._writer.durable()
             for after in ended:
                 job = await self._store.job(JobId(after.job))
-                jobs = await self._members(after.job) if job is None else [job]
+                jobs = await self._members(ArrayId(after.job)) if job is None else [job]
                 if not jobs:
                     raise Invalid(f"There is no job {after.job} to run after.", field="after")
-                if all(each.state.final for each in jobs):  # else what ended them could not be written
+                if all(each.state.final for each in jobs):  # otherwise their end could not be written
                     for each in jobs:
                         dependencies.check_dependency(after, each)
                     known.add(after)

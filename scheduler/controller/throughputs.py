@@ -1,9 +1,9 @@
-"""How fast jobs of a kind ran on which type of GPU: what they reported (steps a second), or else how soon they were
-done.
+"""How fast jobs of a kind ran on each type of GPU, by the steps per second that they reported, or else by their run
+times.
 
-Like is compared with like alone: the same measure, with as many workers. Of a type counts what was reached on one node,
-and only where that is not known what was reached over several; where both are, both are told. The median of the latest
-attempts is what is believed.
+Only the same measure with the same number of workers is compared. For each type the throughput on one node counts, or
+that over several nodes where only that is known; where both are known, both are reported. Each is the median of the
+latest attempts.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from scheduler.model import (
     Attempt,
     Ending,
     GpuKey,
+    GpuType,
     Job,
     Node,
     RelativeThroughputs,
@@ -27,10 +28,10 @@ from scheduler.model import (
 )
 
 RECENT = 10
-"""So many of the latest attempts of a sort are remembered …"""
+"""The number of recent attempts of a sort that are remembered …"""
 
 SORTS = 64
-"""… of so many sorts in a kind of jobs."""
+"""… of this many sorts for each kind of jobs."""
 
 
 class Unit(StrEnum):
@@ -42,24 +43,24 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """What attempts have in common whose throughputs can be put together."""
+    """What attempts with comparable throughputs have in common."""
 
     unit: Unit
     workers: int
-    gpu_type: str
+    gpu_type: GpuType
     one_node: bool
 
 
 Measured = tuple[Sort, float]
-"""A sort of attempts, and what one of it reached a second."""
+"""A sort of attempts, and the throughput per second of one attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredThroughput:
-    """What jobs of a kind reach on a type of GPU: so much a second, by the median of so many attempts; and over several
-    nodes, where both are known."""
+    """The throughput of jobs of a kind on a type of GPU: the median `per_second` of `attempts`, and `spread` over
+    several nodes where both are known."""
 
-    gpu_type: str
+    gpu_type: GpuType
     unit: Unit
     per_second: float
     attempts: int
@@ -67,7 +68,7 @@ class MeasuredThroughput:
 
 
 class ThroughputHistory:
-    """Of one kind of jobs. The same jobs in the same order give the same throughputs."""
+    """The throughputs of one kind of jobs. The same jobs in the same order give the same throughputs."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[Sort, deque[float]] = OrderedDict()
@@ -76,7 +77,8 @@ class ThroughputHistory:
 
     @property
     def relative(self) -> tuple[RelativeThroughputs, RelativeThroughputs]:
-        """What the policy is told, on one node and over several; nothing where there is nothing to compare."""
+        """The relative throughputs on one node and over several, for the policy; empty where there is nothing to
+        compare."""
         if len(self.known) < 2:
             return (), ()
         spread = {each.gpu_type: each.spread for each in self.known if each.spread is not None}
@@ -93,9 +95,9 @@ class ThroughputHistory:
         self.known = self._compared()
 
     def _compared(self) -> tuple[MeasuredThroughput, ...]:
-        """The throughputs of the one measure and number of workers that tell of the most types; steps tell more than
+        """The throughputs with the measure and number of workers for which most types are known; steps are preferred to
         runs."""
-        groups: dict[tuple[Unit, int], dict[str, list[Sort]]] = defaultdict(lambda: defaultdict(list))
+        groups: dict[tuple[Unit, int], dict[GpuType, list[Sort]]] = defaultdict(lambda: defaultdict(list))
         for sort in sorted(self._seen, key=lambda sort: not sort.one_node):
             groups[sort.unit, sort.workers][sort.gpu_type].append(sort)
         if not groups:
@@ -109,20 +111,20 @@ class ThroughputHistory:
         return MeasuredThroughput(sort.gpu_type, sort.unit, median(self._seen[sort]), len(self._seen[sort]), reached)
 
 
-def type_of(placement: Iterable[WorkerPlacement], nodes: Iterable[Node]) -> str | None:
-    """The type of all GPUs of a placement; `None` where they are of several, or nobody has said."""
+def type_of(placement: Iterable[WorkerPlacement], nodes: Iterable[Node]) -> GpuType | None:
+    """The type of all GPUs of a placement; `None` where they are of several types or of unknown type."""
     there = {worker.node for worker in placement if worker.gpus}
     types = {node.gpu_type for node in nodes if node.name in there}
     return types.pop() if len(types) == 1 else None
 
 
 def throughputs_of(job: Job) -> list[Measured]:
-    """What the attempts of a job that has ended tell."""
+    """The throughputs of the attempts of a job that has ended."""
     return [measured for attempt in job.attempts if (measured := _measure(attempt))]
 
 
 def attempts_of(job: Job) -> list[tuple[Sort, float, tuple[GpuKey, ...]]]:
-    """The same of the attempts that had whole GPUs, with these."""
+    """The same for the attempts with whole GPUs, with their GPUs."""
     found = []
     for attempt in job.attempts:
         measured = _measure(attempt)

@@ -1,8 +1,7 @@
-"""What each project has used recently, kept up to date by the starts and ends of attempts.
+"""The recent use of each project, updated by the starts and ends of attempts.
 
-What must hold: an attempt counts from when it was given its GPUs until its last worker was gone, whenever that is heard
-of. A change of usage is written in the transaction of the start or end that makes it, so after a crash it is that of
-the jobs.
+What must hold: an attempt counts from the allocation of its GPUs until its last worker has ended, whenever that is
+reported. A change of usage is written in the transaction of its start or end, so after a crash usage matches the jobs.
 """
 
 from __future__ import annotations
@@ -24,16 +23,17 @@ from scheduler.model import (
 from scheduler.policy import Snapshot
 
 AGAIN = 1 / 32
-"""Where usage counts, the policy plans again after this part of its half-life: it may have faded by a fiftieth …"""
+"""Where usage counts, the policy plans again after this part of the half-life: usage may have decayed by a fiftieth
+…"""
 
 AGAIN_AT_MOST = 60.0
-"""… but not more often than once in so many seconds."""
+"""… but at most once in this many seconds."""
 
 
 def after(
     usage: Mapping[ProjectName, ProjectUsage], before: Mapping[WorkloadId, Job], jobs: Iterable[Job], half_life: float
 ) -> dict[ProjectName, ProjectUsage]:
-    """The usage of the projects of which it is another once `jobs` are as they are now; `before` is how they were."""
+    """The usage of the projects for which it changes with `jobs`; `before` is their state before."""
     found: dict[ProjectName, ProjectUsage] = {}
     for job in jobs:
         project = job.request.project
@@ -44,7 +44,7 @@ def after(
 
 
 def _steps(before: Job | None, job: Job) -> Iterator[tuple[Milli, float]]:
-    """What a job holds more or less than before, and since when."""
+    """By how much what a job holds has changed, and since when."""
     held = before is not None and before.state.holds_gpus
     if before is not None and held and not _runs(job, len(before.attempts)):
         attempt = job.attempts[len(before.attempts) - 1]
@@ -61,7 +61,7 @@ def _runs(job: Job, attempt: int) -> bool:
 
 
 def averages(usage: Mapping[ProjectName, ProjectUsage], pool: Pool, now: float) -> dict[ProjectName, float]:
-    """What each project held on average recently, those below it included, in thousandths of a GPU."""
+    """The recent average of GPUs held by each project and those below it, in thousandths."""
     half_life, parents = pool.settings.usage_half_life, {p.name: p.parent for p in pool.projects}
     found = dict.fromkeys(parents, 0.0)
     for project, used in usage.items():
@@ -85,7 +85,7 @@ def shares(
 
 
 def again_at(snapshot: Snapshot) -> float | None:
-    """When usage has faded so far that somebody else may be due GPUs, though nothing happened."""
+    """When usage will have decayed so far that another project may be due GPUs without any event."""
     settings = snapshot.pool.settings
     if not settings.time_aware or not snapshot.workloads:
         return None

@@ -1,7 +1,9 @@
-"""The workers of all attempts: has the engine launch and stop them, and knows how each stands.
+"""The workers of all attempts: has the engine launch and stop them, and tracks the status of each.
 
-What must hold: what the engine tells of a worker is kept until its job has ended that attempt, so that it can be judged
-again. While an attempt is being launched nobody judges its workers: the launch may yet fail as a whole.
+What must hold: the status of a worker is kept until its job has ended that attempt, so that it can be evaluated again.
+While an attempt is being launched, the status of its workers is not evaluated: the launch may still fail as a whole.
+Evaluating an attempt takes time proportional to its size. So the reports of a large gang that come together are
+evaluated together.
 """
 
 from __future__ import annotations
@@ -21,10 +23,13 @@ from scheduler.model import Fault, Job, JobId, Node, NodeName, Shape
 log = logging.getLogger(__name__)
 
 AGAIN = 1.0
-"""Seconds until the engine is asked again to stop an attempt that it could not stop."""
+"""Seconds until a failed stop is retried."""
+
+EACH = 5e-5
+"""Seconds per worker for which reports of an attempt's other workers are awaited."""
 
 FAREWELL = 5.0
-"""Seconds that launches under way have to get done when the scheduler stops."""
+"""Seconds in which launches must finish when the scheduler stops."""
 
 Attempt = tuple[JobId, int]
 """A job and the number of its attempt."""
@@ -39,7 +44,7 @@ class Refusal:
 
 
 class WorkerTracker:
-    """`changed(job id, attempt)` is called when something new is known of an attempt's workers."""
+    """`changed(job id, attempt)` is called when the status of an attempt's workers has changed."""
 
     def __init__(self, engine: Engine, traits: Traits, changed: Callable[[JobId, int], None]) -> None:
         self._engine = engine
@@ -48,11 +53,12 @@ class WorkerTracker:
         self._workers: dict[Attempt, dict[int, WorkerStatus]] = {}
         self._refusals: dict[Attempt, Refusal] = {}
         self._launching: set[Attempt] = set()
+        self._reported: dict[Attempt, asyncio.TimerHandle] = {}
         self._recovering = True
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self, jobs: Iterable[Job]) -> frozenset[Attempt]:
-        """Find the workers of these jobs' attempts again; returns the attempts that were never launched."""
+        """Find the running workers of these jobs; returns the attempts that were never launched."""
         attempts = [(job.id, job.attempts[-1].number, len(job.placement)) for job in jobs]
         await self._engine.open(self._report)
         never = await self._engine.recover(attempts)
@@ -61,38 +67,43 @@ class WorkerTracker:
 
     @property
     def busy(self) -> bool:
-        """Whether the engine is being asked for something."""
-        return bool(self._tasks)
+        """Whether a call to the engine is under way, or a report is not evaluated yet."""
+        return bool(self._tasks or self._reported)
 
     async def idle(self) -> None:
-        """Wait until the engine has done what it was asked for."""
-        while self._tasks:
+        """Wait until all calls to the engine are done, and all reports are evaluated."""
+        while self._tasks or self._reported:
+            for attempt in list(self._reported):
+                self._evaluate(attempt)
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def close(self) -> None:
-        """Let launches get done, then let go; the workers run on."""
+        """Finish launches, then stop; the workers keep running."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=FAREWELL)
         await self.abort()
 
     async def abort(self) -> None:
-        """Let go at once; the workers run on."""
+        """Stop at once; the workers keep running."""
+        for timer in self._reported.values():
+            timer.cancel()
+        self._reported.clear()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._engine.close()
 
     def standing(self, job: Job) -> Mapping[int, WorkerStatus]:
-        """How the workers of a job's latest attempt stand, by rank; empty while they are being launched."""
+        """The status of the workers of a job's latest attempt, by rank; empty while they are being launched."""
         attempt = (job.id, len(job.attempts))
         return {} if attempt in self._launching else self._workers.get(attempt, {})
 
     def refusal(self, job: Job) -> Refusal | None:
-        """Why a job's latest attempt was not accepted; nothing of it runs."""
+        """Why the engine has not accepted a job's latest attempt; none of its workers run."""
         return self._refusals.get((job.id, len(job.attempts)))
 
     def dismiss(self, job: JobId, attempt: int) -> None:
-        """The attempt is over; nothing needs to be known of its workers any more."""
+        """Forget the workers of an attempt that has ended."""
         self._workers.pop((job, attempt), None)
         self._refusals.pop((job, attempt), None)
 
@@ -104,7 +115,7 @@ class WorkerTracker:
             self._run(self._stop(instruction.job, instruction.attempt, instruction.grace))
 
     def lose(self, job: Job, nodes: frozenset[NodeName], now: float) -> None:
-        """These nodes are gone: nobody will hear of the workers on them again."""
+        """These nodes are gone: their workers are lost."""
         attempt = job.attempts[-1].number
         for rank, worker in enumerate(job.placement):
             if worker.node in nodes:
@@ -113,13 +124,21 @@ class WorkerTracker:
                 self._note(gone)
         self._changed(job.id, attempt)
 
-    # -- what the engine tells ----------------------------------------------------------------------------
+    # -- reports of the engine ----------------------------------------------------------------------------
 
     def _report(self, status: WorkerStatus) -> None:
         status = replace(status, reason=printable(status.reason), error_excerpt=printable(status.error_excerpt))
         attempt = (status.job, status.attempt)
         if self._note(status) and not self._recovering and attempt not in self._launching:
-            self._changed(*attempt)
+            if len(self._workers[attempt]) == 1:
+                self._changed(*attempt)
+            elif attempt not in self._reported:
+                delay = EACH * len(self._workers[attempt])
+                self._reported[attempt] = asyncio.get_running_loop().call_later(delay, self._evaluate, attempt)
+
+    def _evaluate(self, attempt: Attempt) -> None:
+        self._reported.pop(attempt).cancel()
+        self._changed(*attempt)
 
     def _note(self, status: WorkerStatus) -> bool:
         workers = self._workers.setdefault((status.job, status.attempt), {})
@@ -127,11 +146,11 @@ class WorkerTracker:
         if known is not None and (known.state.over or _same(known, status)):
             return False
         if known is not None and known.state.begun and not status.state.begun:
-            return False  # it is told late
+            return False  # a late report
         workers[status.rank] = status
         return True
 
-    # -- what the engine is asked -------------------------------------------------------------------------
+    # -- calls to the engine -------------------------------------------------------------------------
 
     async def _launch(self, job: Job, nodes: Mapping[NodeName, Node]) -> None:
         attempt = (job.id, len(job.attempts))
@@ -144,7 +163,8 @@ class WorkerTracker:
             log.exception("Attempt %d of job %s could not be launched.", attempt[1], job.id)
             self._refusals[attempt] = Refusal(f"The job could not be started: {error!r}.", Fault.ENGINE)
         if any(worker.state is WorkerState.LOST for worker in self._workers.get(attempt, {}).values()):
-            # A node went meanwhile. What was started all the same must not run beside the next attempt.
+            # A node has gone meanwhile. Workers that were started anyway must not run at the same time as the next
+            # attempt.
             await self._stop(*attempt, 0)
         self._launching.discard(attempt)
         self._changed(*attempt)
@@ -186,13 +206,13 @@ def _order(job: Job, nodes: Mapping[NodeName, Node], traits: Traits) -> base.Lau
 
 
 def _shapes(job: Job) -> tuple[Shape, ...]:
-    """What each worker of the latest attempt asked for: of an elastic job there may be fewer than it wants."""
+    """The shape of each worker of the latest attempt: an elastic job may have fewer workers than it wants."""
     size, shapes = len(job.attempts[-1].placement), job.request.shapes
     return (*shapes[:size], *(job.request.shape,) * (size - len(shapes)))
 
 
 def _own(job: Job) -> dict[str, str]:
-    """What tells a job from the others that were sent with it."""
+    """The environment variables that tell a job from the others of its array."""
     own: dict[str, str] = {}
     if job.request.array is not None:
         own["RUNAI_ARRAY_INDEX"] = str(job.request.array.index)

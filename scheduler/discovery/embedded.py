@@ -1,9 +1,9 @@
 """A scheduler for one user without a hub: found where one runs, started where none does.
 
-It is a process of its own, bound to 127.0.0.1, open to whoever can read the token in the state folder. It outlives
-who started it, as its jobs do, and ends when it has had nothing to do for an hour. There is one for each state folder,
-however many ask at once: the folder's lock decides. None is started in a job: it would share out GPUs that another
-scheduler has given.
+It is a separate process, bound to 127.0.0.1, open to anybody who can read the token in the state folder. It outlives
+the process that started it, as its jobs do, and ends after an hour without work. The lock of the state folder ensures
+that there is only one for each folder. None is started in a job: it would allocate GPUs that belong to another
+scheduler.
 
 Standard library only; blocking (from an event loop: `await asyncio.to_thread(ensure)`).
 """
@@ -23,10 +23,10 @@ from scheduler.discovery.statefolder import Endpoint, StateFolder, default_state
 from scheduler.errors import Unavailable, shortage
 
 LOG = "scheduler.log"
-"""The file in the state folder that has what an embedded scheduler logs."""
+"""The log file of an embedded scheduler, in the state folder."""
 
 IDLE = 3600
-"""Seconds after which an embedded scheduler that has nothing to do ends; the next who asks starts it again."""
+"""Seconds without work after which an embedded scheduler ends; the next request starts it again."""
 
 IN_A_JOB = (
     "This code already runs in a job, and no scheduler is reachable from here. Send jobs from a notebook or a "
@@ -34,7 +34,7 @@ IN_A_JOB = (
     "To run code in this job, leave %%runai_train out."
 )
 
-_LOCKED = 75  # scheduler.service.app's exit status where another one holds the folder
+_LOCKED = 75  # scheduler.service.app's exit status where another scheduler holds the folder
 _started: list[subprocess.Popen[bytes]] = []
 _NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -46,9 +46,9 @@ def find(state_dir: Path | None = None) -> Endpoint | None:
 
 
 def ensure(state_dir: Path | None = None, *, patience: float = 30.0) -> Endpoint:
-    """The scheduler of a state folder, started where none answers.
+    """The scheduler of a state folder, started if none answers.
 
-    Raises `Unavailable` where it does not come up within `patience` seconds, with the end of its log, and in a job.
+    Raises `Unavailable`, with the end of its log, where it does not start within `patience` seconds; also in a job.
     """
     folder = StateFolder(state_dir or default_state_dir())
     folder.open()
@@ -78,12 +78,12 @@ def ensure(state_dir: Path | None = None, *, patience: float = 30.0) -> Endpoint
 
 
 def reap() -> None:
-    """Take the exit statuses of those we started and that have ended, so that they do not stay behind as zombies."""
+    """Reap the schedulers that this process started and that have ended, so that no zombies remain."""
     _started[:] = [process for process in _started if process.poll() is None]
 
 
 def _spawn(state_dir: Path) -> subprocess.Popen[bytes]:
-    """Start the scheduler as a session of its own, so that what ends its parent does not end it."""
+    """Start the scheduler in its own session, so that signals to its parent do not end it."""
     log = os.open(state_dir / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
         return subprocess.Popen(
@@ -111,8 +111,8 @@ def _spawn(state_dir: Path) -> subprocess.Popen[bytes]:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without what belongs to the notebook server or hub that asks: its tokens and addresses are not the
-    jobs'."""
+    """This process's environment without the tokens and addresses of its notebook server or hub: jobs must not have
+    them."""
     private = ("JUPYTERHUB_", "JPY_", "RUNAI_TOKEN", "RUNAI_URL", "CUDA_VISIBLE_DEVICES")
     return {name: value for name, value in os.environ.items() if not name.startswith(private)}
 

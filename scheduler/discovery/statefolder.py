@@ -1,12 +1,12 @@
-"""The state folder: where it is, who holds it, and how others find the scheduler that does.
+"""The state folder: its path, its lock, and how others find the scheduler that holds it.
 
 What must hold:
-- The folder belongs to one user and is closed to others: 0700, or 0711 where jobs run as their owners and so
-  have to get to folders of their own. Its token and addresses are closed anyway (0600).
+- The folder belongs to one user and is closed to others: 0700, or 0711 where jobs run as their owners and need access
+  to their own folders. Its token and addresses are always 0600.
 - Two schedulers never share a folder: the lock lives exactly as long as the process that holds it.
-- `endpoint.json` appears whole or not at all, and is believed only while its writer holds the lock: after a crash
-  anybody may listen on that port, and would be told the token.
-- What is written here is durable before anybody relies on it, and what is damaged all the same is read as absent.
+- `endpoint.json` is written atomically, and is valid only while its writer holds the lock: after a crash another
+  process may listen on that port, and would be sent the token.
+- Files here are durable before they are used, and damaged ones are treated as absent.
 
 Standard library only (the client and the command line start with it), so `jupyter_data_dir` is imported when it is
 needed.
@@ -43,7 +43,7 @@ def default_state_dir() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a running scheduler answers: its address with the base path, and the process behind it."""
+    """The address of a running scheduler with the base path, and its process."""
 
     url: str
     pid: int
@@ -51,14 +51,14 @@ class Endpoint:
 
 
 class StateFolder:
-    """One scheduler's folder. Reading needs no lock; `open` makes the folder and closes it to others."""
+    """One scheduler's folder. Reading needs no lock; `open` creates the folder and closes it to others."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = FileLock(self.path / "lock")
 
     def open(self) -> None:
-        """Make the folder where there is none. Raises `Invalid` where it cannot be a folder of one's own."""
+        """Create the folder where there is none. Raises `Invalid` where it cannot belong to this user."""
         try:
             new = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ class StateFolder:
     # -- the lock -------------------------------------------------------------------------------------------
 
     def lock(self) -> None:
-        """Hold the folder until `unlock` or the end of this process. Raises `Conflict` naming who holds it."""
+        """Lock the folder until `unlock` or the end of this process. Raises `Conflict`, which names the holder."""
         try:
             self._lock.take()
         except Held as held:
@@ -87,7 +87,7 @@ class StateFolder:
             ) from None
 
     def holder(self) -> int | None:
-        """The process that holds the folder now; `None` where nobody does."""
+        """The process that holds the folder now; `None` where none does."""
         return holder_of(self._lock.path)
 
     def unlock(self) -> None:
@@ -96,7 +96,7 @@ class StateFolder:
     # -- the token ------------------------------------------------------------------------------------------
 
     def token(self) -> str:
-        """The key of a scheduler without a hub; made at the first start, the same ever after."""
+        """The token of a scheduler without a hub, generated at the first start."""
         found = self.read_token()
         if found is None:
             found = secrets.token_hex(32)
@@ -114,12 +114,12 @@ class StateFolder:
         return endpoint
 
     def endpoint(self) -> Endpoint | None:
-        """Where the scheduler that holds the folder answers; `None` where nobody holds it or it is not ready yet."""
+        """The address of the scheduler that holds the folder; `None` where there is none or it is not ready yet."""
         found = self.last_endpoint()
         return found if found is not None and self.holder() == found.pid else None
 
     def last_endpoint(self) -> Endpoint | None:
-        """Where the last scheduler here answered, be it over or not; `None` where there was none."""
+        """The address of the last scheduler of this folder, running or not; `None` where there was none."""
         try:
             content = json.loads((self.path / "endpoint.json").read_text("utf-8"))
             return Endpoint(str(content["url"]), int(content["pid"]), float(content["started"]))
@@ -129,8 +129,7 @@ class StateFolder:
     # -- the pool file --------------------------------------------------------------------------------------
 
     def applied_pool_file(self) -> str | None:
-        """The SHA-256 of the pool file that was brought about last at a start. Raises `Invalid` where nobody can
-        say."""
+        """The SHA-256 of the pool file that was last applied at a start. Raises `Invalid` where it cannot be read."""
         path = self.path / "pool-file"
         try:
             found = path.read_text("ascii", errors="replace")
@@ -148,8 +147,7 @@ class StateFolder:
 
 
 def write_durably(path: Path, content: str) -> None:
-    """Put a whole file in its place, for this user's eyes only; it is there when this returns, whatever happens
-    then."""
+    """Replace a file atomically and durably, readable only by this user."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -161,7 +159,7 @@ def write_durably(path: Path, content: str) -> None:
 
 
 def read_secret(path: Path) -> str | None:
-    """A token of ours; `None` where there is none, and for what is left of a damaged one."""
+    """A token; `None` where it is missing or damaged."""
     try:
         found = path.read_text("ascii", errors="replace").strip()
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""A backend: an engine with what belongs to it, chosen by the setting `engine` and found by entry point.
+"""A backend: an engine with its files, nodes and leadership, chosen by the setting `engine` and found by entry point.
 
 A package adds one by an entry point of the group `jupyter_runai.engines` that names a `Factory`:
 
@@ -32,15 +32,15 @@ OWN = (
     EntryPoint("local", "scheduler.engines.local.backend:local", GROUP),
     EntryPoint("kubernetes", "scheduler.engines.kubernetes.backend:kubernetes", GROUP),
 )
-"""Those of this package. The others are looked for among all installed packages, which takes its time."""
+"""The backends of this package. Others are searched for among all installed packages, which takes longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What the service tells the backend that it is to make.
+    """The settings from which the service makes a backend.
 
-    `patience` is how many seconds another scheduler that is about to end is waited for; infinite for a `standby`, which
-    takes over from whoever leads. `config` is the service's whole configuration, for settings of the backend's own.
+    `patience` is how many seconds to wait for another scheduler that is about to end; infinite for a `standby`, which
+    takes over from the leader. `config` is the whole configuration of the service, for the backend's own settings.
     """
 
     folder: StateFolder
@@ -52,23 +52,22 @@ class Setup:
 
 
 class Notebooks(ABC):
-    """Users' notebook servers, as far as the engine can tell what they are made of."""
+    """The images and volumes of users' notebook servers, as far as the engine knows them."""
 
     @abstractmethod
     async def container(self, user: UserName, server: str) -> Container:
-        """What a user's server runs in, as far as a job can have the same. `server` is how the engine calls it.
+        """The container of a user's server, as far as a job can have the same. `server` is the engine's name for it.
 
-        Raises `Invalid` where it is no server of that user's, and `Unavailable` where that cannot be read now.
+        Raises `Invalid` where it is not a server of that user, and `Unavailable` where that cannot be read now.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Where workers run, their files, the nodes, and who leads. Its parts are opened one by one, leadership first.
+    """An engine, its files, its nodes and its leadership. The parts are opened one by one, leadership first.
 
-    `traits` say what the engine can do: what it cannot is refused before it is queued.
-    `agents` answers the agents of its workers, where it has them run by some. `notebooks` are those whose images and
-    volumes jobs have, too.
+    `traits` describe what the engine can do: a job that needs more is refused before it is queued. `agents` answers the
+    agents of its workers, where it uses agents. `notebooks` are the servers whose images and volumes jobs can share.
     """
 
     engine: Engine
@@ -81,7 +80,7 @@ class Backend:
 
 
 Factory = Callable[[Setup], Backend]
-"""Makes a backend and opens nothing. Raises `Invalid` for settings that it cannot use."""
+"""Makes a backend without opening it. Raises `Invalid` for unusable settings."""
 
 
 def backend(name: str, setup: Setup) -> Backend:

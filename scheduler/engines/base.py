@@ -1,11 +1,11 @@
-"""What an engine is: a place where workers run. An engine knows nothing of policy, of the API or of the store.
+"""The interface of engines: an engine runs workers. It knows nothing of the policy, the API or the store.
 
 What must hold on every engine:
-- What `launch` has accepted comes about, or is told not to: whatever dies meanwhile, each worker is started once at the
-  most.
-- `launch` is idempotent on (job, attempt): asked twice, also over a `kill -9` in between, it starts each worker once.
-- A worker outlives the scheduler. After a restart `recover` finds every worker of the attempts it is told of, and
-  says of each how it stands now: on its way, running, exited (with its status) or lost.
+- What `launch` has accepted is started, or reported as not started: whatever dies meanwhile, each worker is started at
+  most once.
+- `launch` is idempotent on (job, attempt): called twice, also with a `kill -9` in between, it starts each worker once.
+- A worker outlives the scheduler. After a restart `recover` finds every worker of the given attempts, and reports the
+  state of each: starting, running, exited (with its status) or lost.
 - An exit status is never lost and never invented.
 """
 
@@ -36,11 +36,10 @@ from scheduler.model import (
 class Traits:
     """What an engine declares of itself.
 
-    `shares`: a worker or a session can have part of a GPU.
-    `picks_gpus`: the engine chooses the GPUs of its node that a worker gets (as a device plugin does). The numbers in a
-    placement then only count them: no number is known to be a certain GPU, and the nodes have no `devices`.
-    `images`: a job can choose the image that its workers run in.
-    `shared_folders`: workers see the folders of who submits at the same paths. Without it a job has only what was sent.
+    `shares`: a worker or a session can have part of a GPU. `picks_gpus`: the engine chooses which GPUs of its node a
+    worker gets (as a device plugin does). The numbers in a placement then only count them: a number does not identify a
+    GPU, and nodes have no `devices`. `images`: a job can choose the image that its workers run in. `shared_folders`:
+    workers see the submitter's folders at the same paths. Without it a job has only the files that were sent.
     """
 
     shares: bool = True
@@ -50,10 +49,10 @@ class Traits:
 
 
 class WorkerState(StrEnum):
-    """`pending → pulling → running → exited`, of which the first two are told where they take their time.
+    """`pending → pulling → running → exited`; the first two are reported where they take time.
 
-    `pending` waits for its node to begin, `pulling` for what it runs in. `lost` did not start, or nobody can say how it
-    ended (its supervisor was killed, its node is gone).
+    `pending` waits for its node, `pulling` for its image. `lost` did not start, or its end is unknown (its supervisor
+    was killed, its node is gone).
     """
 
     PENDING = "pending"
@@ -76,11 +75,10 @@ class WorkerStatus:
     """What an engine reports of one worker.
 
     `exit_code` is negative for a signal, as in `subprocess`; 127 where the command could not be started. An exited
-    worker without one never started. `reason` tells people what the exit code does not say by itself; `fault` says who
-    is to blame that a worker did not start, or was lost. `error_excerpt` is what its log ends with where it failed, for
-    its owner alone to read. `throughput` is the steps a second that an exited worker has reported, where it has.
-    `stopped` is whether an exited worker was told to stop before it ended; `None` where the engine can't tell, and
-    their times decide.
+    worker without one never started. `reason` is for people and adds what the exit code does not say; `fault` is the
+    cause where a worker did not start or was lost. `error_excerpt` is the end of a failed worker's log; only its owner
+    may read it. `throughput` is the reported steps per second of an exited worker. `stopped` is whether an exited
+    worker was asked to stop before it ended; `None` where the engine does not know, and their times decide.
     """
 
     job: JobId
@@ -98,13 +96,13 @@ class WorkerStatus:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One attempt of a job, ready to run: `workers[rank]` is where that rank stands, `nodes` has each node by name.
+    """One attempt of a job, ready to run: `workers[rank]` is the placement of that rank, `nodes` has each node by name.
 
     Where the engine picks GPUs, those of a worker are numbered from 0, as the worker sees them.
 
-    `env` is what the engine cannot know of the contract of a worker (`RUNAI_JOB_NAME`, `RUNAI_PROJECT`); it adds the
-    rest. `user` is the job's owner. `groups` are those of the gang, where it has some: ranks run through them in order.
-    `shapes` is what each rank asked for; empty where nobody has said.
+    `env` is the part of a worker's contract that the engine cannot know (`RUNAI_JOB_NAME`, `RUNAI_PROJECT`); the engine
+    adds the rest. `user` is the job's owner. `groups` are those of the gang, where it has some: ranks run through them
+    in order. `shapes` is the request of each rank; empty where unknown.
     """
 
     job: JobId
@@ -120,7 +118,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """The GPUs of a session: `workers` is where it stands, `nodes` has each node by name; both as in `Launch`."""
+    """The GPUs of a session: `workers` is its placement, `nodes` has each node by name; both as in `Launch`."""
 
     session: SessionId
     user: UserName
@@ -145,15 +143,15 @@ class ServerPod:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a session's server must have to have its GPUs and no others: in its environment, and as a pod, where the
-    engine places pods."""
+    """What gives a session's server its GPUs and no others: environment variables, and pod fields where the engine
+    places pods."""
 
     env: Mapping[str, str]
     pod: ServerPod | None = None
 
 
 def addressed(workers: tuple[WorkerPlacement, ...], traits: Traits) -> tuple[WorkerPlacement, ...]:
-    """A placement as the engine is told of it: with the numbers of GPUs only where they name certain GPUs."""
+    """A placement for the engine: with the numbers of GPUs only where they identify GPUs."""
     if not traits.picks_gpus:
         return workers
     return tuple(replace(worker, gpus=tuple(range(len(worker.gpus)))) for worker in workers)
@@ -168,44 +166,44 @@ class Engine(ABC):
 
     @abstractmethod
     async def open(self, report: Report) -> None:
-        """Make ready; from now on every change of a worker is told to `report`."""
+        """Open the engine; from now on every change of a worker is passed to `report`."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Let go of everything and leave the workers running."""
+        """Close the engine and leave the workers running."""
 
     @abstractmethod
     async def launch(self, launch: Launch) -> None:
-        """Accept an attempt, durably. What becomes of its workers is told to `report`, before this returns or later.
+        """Accept an attempt, durably. The states of its workers are passed to `report`, before this returns or later.
 
-        One that cannot start is told as exited or lost; to stop the others is not the engine's decision. Where nothing
-        of the attempt was accepted, this raises `Unavailable` (try again later) or another `RunaiError` (it is the
-        job's fault).
+        A worker that cannot start is reported as exited or lost; the engine does not stop the others for it. Where
+        nothing of the attempt was accepted, this raises `Unavailable` (retry later) or another `RunaiError` (the job's
+        fault).
         """
 
     @abstractmethod
     async def stop(self, job: JobId, attempt: int, grace: float) -> None:
         """SIGTERM now, SIGKILL after `grace` seconds, to every process of the attempt; returns at once.
 
-        Asked for before a worker has started, it never starts. The grace period also ends when the scheduler has died.
-        Asked again, the earlier end holds.
+        A worker that has not started yet never starts. The grace period also ends when the scheduler has died. Of
+        several calls the earliest end holds.
         """
 
     @abstractmethod
     async def recover(self, attempts: Iterable[tuple[JobId, int, int]]) -> frozenset[AttemptKey]:
-        """Find the workers of `(job, attempt, world size)` again and report how each stands.
+        """Find the workers of `(job, attempt, world size)` and report the state of each.
 
-        Returns those attempts of which nothing was ever launched (to be launched now); a gang that was being launched
-        is completed. Ends what runs and is not named.
+        Returns the attempts of which nothing was ever launched (to be launched now); a partially launched gang is
+        completed. Workers of attempts that are not named are ended.
         """
 
     @abstractmethod
     async def seat(self, seat: Seat) -> Grant:
-        """Give a session its GPUs, which a plan has leased to it. Asked again, also after a restart, the same holds.
+        """Assign a session its leased GPUs. Idempotent, also after a restart.
 
         Raises `Unavailable` where the session cannot have them now, or another `RunaiError`.
         """
 
     @abstractmethod
     async def unseat(self, session: SessionId) -> None:
-        """Take a session's GPUs back: when this returns they are free. Harmless where it has none."""
+        """Release a session's GPUs: when this returns they are free. Does nothing where it has none."""

@@ -1,7 +1,7 @@
-"""The contract of a worker: what it is told, the same on every engine.
+"""The contract of a worker: its environment, the same on every engine.
 
-Pure, and no path of any machine is in it: where a worker's folders are, which Python there is and what else its
-environment has is for those to say who start it (`local/environment.py`, `worker/agent.py`).
+Pure, without paths of any machine: the folders, the Python and the rest of the environment are added where the worker
+is started (`local/environment.py`, `worker/agent/folders.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scheduler.model import Framework, JobId, Node, NodeName, WorkerPlacement
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """What one worker runs, and what it finds in its environment.
+    """What one worker runs, and its environment.
 
     `env` is over what the machine has, `own` over all: the job's variables cannot change what that says. `wrapper`
     stands before the command, and `python_path` names a folder of `scheduler.worker` that stands first in `PYTHONPATH`.
@@ -30,7 +30,7 @@ class WorkerSpec:
 
 
 def worker_spec(launch: Launch, rank: int, rendezvous: Rendezvous) -> WorkerSpec:
-    """That of a worker of an attempt."""
+    """The specification of one worker of an attempt."""
     return WorkerSpec(
         command=launch.program.command,
         env={
@@ -51,7 +51,7 @@ def worker_spec(launch: Launch, rank: int, rendezvous: Rendezvous) -> WorkerSpec
 
 
 def _group(launch: Launch, rank: int) -> dict[str, str]:
-    """Which of its gang's groups a worker is of, and its rank in that."""
+    """The group of a worker in its gang, and its rank in the group."""
     for group in launch.groups:
         if rank < group.workers:
             return {
@@ -64,12 +64,12 @@ def _group(launch: Launch, rank: int) -> dict[str, str]:
 
 
 def identifying(job: JobId, attempt: int, rank: int) -> dict[str, str]:
-    """Those variables that no other worker of the pool has."""
+    """The variables that identify a worker in the pool."""
     return {"RUNAI_JOB_ID": job, "RUNAI_ATTEMPT": str(attempt), "RUNAI_RANK": str(rank)}
 
 
 def visible(workers: Iterable[WorkerPlacement], nodes: Mapping[NodeName, Node]) -> dict[str, str]:
-    """What shows a process the GPUs of these workers, and no others."""
+    """The variables that show a process the GPUs of these workers, and no others."""
     gpus = ",".join(gpu for worker in workers for gpu in devices(worker, nodes.get(worker.node)))
     return {"CUDA_VISIBLE_DEVICES": gpus, "RUNAI_GPUS": gpus}
 

@@ -1,4 +1,4 @@
-"""What the end of a worker's log says of why it failed."""
+"""Extracts the error from the end of a failed worker's log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.engines.base import WorkerState, WorkerStatus
 from scheduler.model import Fault
 
 TAIL = 64 * 1024
-"""So many bytes of the end of a log are looked at."""
+"""How many bytes of the end of a log are read."""
 
 _LONGEST = 200
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
@@ -21,9 +21,9 @@ _IN_USE = re.compile("EADDRINUSE|address already in use", re.IGNORECASE)
 
 
 def error_excerpt_of(log: str) -> str:
-    """The last exception that a log tells of (`ValueError: …`), else its last line; empty where it says nothing.
+    """The last exception in a log (`ValueError: …`), else its last line; empty where there is none.
 
-    What launchers such as `torchrun` write below an exception is about themselves.
+    Output of launchers such as `torchrun` below an exception is ignored.
     """
     lines = [_RANK.sub("", _CONTROL.sub("", line)).strip() for line in log.splitlines()]
     exceptions = [line for line in lines if _EXCEPTION.match(line)]
@@ -32,13 +32,13 @@ def error_excerpt_of(log: str) -> str:
 
 
 def port_in_use(log: str, ports: Sequence[int]) -> int | None:
-    """Which of these ports a worker found in another's hands when it wanted to listen there."""
+    """The port among these that was already in use when a worker tried to listen on it."""
     complaints = [line for line in log.splitlines() if _IN_USE.search(line)]
     return next((port for port in ports if any(str(port) in line for line in complaints)), None)
 
 
 def with_error(exited: WorkerStatus, log: str, ports: Sequence[int], *, started: bool) -> WorkerStatus:
-    """How a worker ended, with what the end of its log says. That a port is another's now is no failure of the job.
+    """The end of a worker, with the error in its log. A port that another process has taken is not the job's failure.
 
     `ports` are those it had to listen on; `started` says whether it was.
     """

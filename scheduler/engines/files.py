@@ -1,9 +1,9 @@
-"""What a job leaves: its workers' logs, the files that it brings back, and when it last saved its state.
+"""The files of a job: its workers' logs, its outputs, and the time of its last checkpoint.
 
-An engine starts and stops processes. Where their files are is another question: on this machine's disk, or wherever
-the workers send them. What must hold everywhere:
+An engine starts and stops processes. Their files are separate: on this machine's disk, or uploaded by the workers. What
+must hold everywhere:
 - A file is named by its job, its area and a path below that; nothing outside is ever read.
-- What was read of a log once stays so: logs only grow. Any other file may be replaced at any time.
+- Logs are append-only. Any other file may be replaced at any time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scheduler.model import JobId
 
 
 class Area(StrEnum):
-    """What a job writes where: `log` (`<attempt>/<rank>`), its output folder and its checkpoint folder."""
+    """The areas of a job's files: `log` (`<attempt>/<rank>`), its output folder and its checkpoint folder."""
 
     LOG = "log"
     OUTPUT = "output"
@@ -33,12 +33,12 @@ class JobFile:
 
 
 def log_file(job: JobId, attempt: int, rank: int) -> JobFile:
-    """What a worker prints."""
+    """A worker's log."""
     return JobFile(job, Area.LOG, f"{attempt}/{rank}")
 
 
 def output_file(job: JobId, path: str) -> JobFile:
-    """A file that a job brings back."""
+    """A file of a job's output folder."""
     return JobFile(job, Area.OUTPUT, path)
 
 
@@ -69,11 +69,11 @@ class JobFiles(ABC):
 
     @abstractmethod
     async def open(self) -> None:
-        """Make ready."""
+        """Open the files."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Let go; whoever waits in `grown` is told that no more will come."""
+        """Close the files; waiting calls of `grown` return false."""
 
     @abstractmethod
     async def read(self, file: JobFile, offset: int, limit: int) -> bytes:
@@ -81,9 +81,9 @@ class JobFiles(ABC):
 
     @abstractmethod
     async def grown(self, file: JobFile, offset: int) -> bool:
-        """Wait until a worker's log is longer than `offset`: True then, False where no more will come.
+        """Wait until a worker's log is longer than `offset`; false where no more will come.
 
-        False also, and at once, for a worker that does not run: wait for the attempt first, as events tell of it.
+        Also false, at once, for a worker that does not run: wait for the start of the attempt first, by its events.
         """
 
     @abstractmethod
@@ -96,9 +96,8 @@ class JobFiles(ABC):
 
     @abstractmethod
     async def forget(self, job: JobId) -> None:
-        """Delete everything that is kept of a job that has ended. Raises `Conflict` while something of it runs."""
+        """Delete all files of a job that has ended. Raises `Conflict` while any of its workers runs."""
 
     @abstractmethod
     async def kept(self) -> frozenset[JobId]:
-        """The jobs of which anything is kept. What was being forgotten when the scheduler died is gone when this
-        returns."""
+        """The jobs that have files. Deletions that a kill has interrupted are completed when this returns."""

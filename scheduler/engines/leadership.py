@@ -1,4 +1,4 @@
-"""Which process decides: one scheduler at a time has the pool."""
+"""Leadership: one scheduler at a time controls the pool."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ class Leadership(ABC):
     """Held from `acquire` until `release`, the end of the process, or until it is lost."""
 
     def election(self) -> str:
-        """The name of the election, where its winner may end who led before by force; known once this process leads."""
+        """The name of the election, where its winner may forcibly end the previous leader; known once this process
+        leads."""
         return ""
 
     def leader(self) -> str:
-        """Who leads, or where, for people; empty where nobody knows."""
+        """The leader or its address, for people; empty where it is not known."""
         return ""
 
     @abstractmethod
     async def acquire(self) -> None:
-        """Wait until this process leads. Raises `Conflict` where another one does and is not waited for."""
+        """Wait until this process leads. Raises `Conflict` where another one leads and does not end in time."""
 
     @abstractmethod
     async def lost(self) -> None:
-        """Wait until another process may lead, though this one has not released it: it must end at once."""
+        """Wait until leadership is lost without `release`: this process must then end at once."""
 
     @abstractmethod
     async def release(self) -> None:
@@ -37,9 +38,9 @@ class Leadership(ABC):
 
 
 class FolderLeadership(Leadership):
-    """Who holds the lock on the state folder leads. It goes with the process, and so is never lost.
+    """The holder of the lock on the state folder leads. The lock ends with the process, so leadership is never lost.
 
-    `patience` is how many seconds another holder is waited for.
+    `patience` is how many seconds to wait for another holder.
     """
 
     def __init__(self, folder: StateFolder, patience: float) -> None:

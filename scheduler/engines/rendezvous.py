@@ -1,8 +1,8 @@
 """How the workers of a distributed job find each other: what each framework's own scripts expect, and nothing else.
 
 Pure: the attempt's placement, where its workers are reached and the ports that are theirs in; variables and a wrapper
-out. So it serves every engine, and what is elastic needs nothing more: each attempt meets anew, at the size that it
-has.
+out. So it serves every engine, and elastic jobs need nothing more: each attempt has a new rendezvous, at the size that
+it has.
 
 What must hold:
 - A *worker* is one process with its own GPUs, which alone it sees, numbered from 0. So each is alone on its "node" as
@@ -151,9 +151,6 @@ def _jax(rendezvous: Rendezvous, rank: int) -> Mapping[str, str]:
 
 
 def _mpi(rendezvous: Rendezvous) -> Mapping[str, str]:
-    """Where each worker waits to be told of its rank by `mpirun`, which runs beside rank 0 (`worker/mpi.py`).
-
-    That is for the workers of one machine; on several `mpirun` needs a daemon of its own on each.
-    """
+    """Where each worker waits to be told of its rank by `mpirun`, which runs beside rank 0 (`worker/mpi.py`)."""
     waiting = [f"{address}:{port}" for address, port in zip(rendezvous.addresses, rendezvous.ports, strict=True)]
     return {mpi.WORKERS: ",".join(waiting), mpi.SECRET: rendezvous.secret}

@@ -27,7 +27,7 @@ MOST_STEPS = 2**53
 def steps_per_second(tail: bytes, attempt: int) -> float | None:
     """By the reports of rank 0 of an attempt in the end of the file; `None` where these don't tell.
 
-    A counter that begins anew goes on counting.
+    A counter that restarts continues to count.
     """
     points = list(_points(tail.splitlines(), attempt))
     steps = sum(max(0, after - before) for (_, before), (_, after) in pairwise(points))

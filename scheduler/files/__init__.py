@@ -1,1 +1,1 @@
-"""Bundles and blobs: files kept by their content."""
+"""Bundles and blobs: files stored by their content."""

@@ -1,12 +1,12 @@
-"""Bundles and parts of large files, kept by the SHA-256 of their bytes under `blobs/` of the state folder, and how a
-job's working directory is made of them.
+"""Bundles and parts of large files, stored by the SHA-256 of their bytes under `blobs/` of the state folder, and
+unpacked into the working directories of jobs.
 
 What must hold:
-- A bundle is there whole or not at all, durable once it is acknowledged, and its bytes have the digest it is called by.
-- No bundle, whatever it holds, writes outside the folder it is unpacked to, makes anything but files, folders and links
-  within it, or fills the disk or the memory: a stranger made it.
-- What a job gets is a copy: whatever it does to its files, the blobs stay as they are.
-- Nothing is swept away that somebody has just put or asked for in order to send a job with it.
+- A bundle is complete or absent, durable once it is acknowledged, and its bytes match its digest.
+- A bundle is untrusted: it never writes outside its target folder, creates only files, folders and links within it, and
+  fills neither the disk nor the memory.
+- A job gets copies: its changes never affect the blobs.
+- A blob that was just uploaded or looked up for a submission is not deleted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from scheduler.files.removal import remove_tree
 from scheduler.model import LargeFile
 
 MAX_BYTES = 256 * 2**20
-"""The largest bundle that is taken, packed."""
+"""The largest bundle that is accepted, in packed bytes."""
 MAX_UNPACKED = 16 * 2**30
 MAX_MEMBERS = 50_000
 
@@ -46,7 +46,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Blobs:
-    """The bundles of one state folder. Every path here is made from a digest that was checked to be one."""
+    """The bundles of one state folder. Every path is built from a verified digest."""
 
     def __init__(self, state_dir: Path) -> None:
         self._folder = Path(state_dir) / "blobs"
@@ -57,13 +57,13 @@ class Blobs:
         self._intact = set[str]()
 
     def discard_incoming(self) -> None:
-        """Delete what was on its way when a scheduler died. Only for who holds the state folder: else it is
-        another's."""
+        """Delete the incomplete uploads of a scheduler that was killed. Only for the holder of the state folder's
+        lock."""
         for path in self._incoming.iterdir():
             path.unlink()
 
     def path(self, digest: str) -> Path:
-        """Where a bundle is, or would be."""
+        """The path of a bundle, whether it exists or not."""
         if not _DIGEST.fullmatch(digest):
             raise Invalid("The name of a bundle is its SHA-256: 64 hexadecimal digits.", field="digest")
         return self._folder / digest[:2] / digest
@@ -72,7 +72,7 @@ class Blobs:
         return self.path(digest).is_file()
 
     def touch(self, digest: str) -> bool:
-        """Whether a bundle is there; if so, it is spared for a while: somebody is about to need it."""
+        """Whether a bundle exists; if so, it is not deleted for a while, as it is about to be needed."""
         with self._changing:
             try:
                 os.utime(self.path(digest))
@@ -81,7 +81,8 @@ class Blobs:
             return True
 
     def sweep(self, needed: Container[str], before: float) -> int:
-        """Delete what is not needed and was not put or touched since `before`; returns how many."""
+        """Delete the blobs that are not needed and were not uploaded or touched since `before`; returns their
+        number."""
         count = 0
         for path in self._folder.glob("[0-9a-f][0-9a-f]/*"):
             if path.name in needed:
@@ -100,7 +101,7 @@ class Blobs:
             raise _missing(digest) from None
 
     def receive(self, digest: str, max_bytes: int = MAX_BYTES) -> Incoming:
-        """Begin to take a bundle in, piece by piece."""
+        """Start to receive a bundle, piece by piece."""
         return Incoming(self.path(digest), digest, self._incoming, max_bytes, self._changing)
 
     async def unpack(
@@ -112,10 +113,11 @@ class Blobs:
         max_bytes: int = MAX_UNPACKED,
         max_members: int = MAX_MEMBERS,
     ) -> None:
-        """Make the folder `target` of a bundle and large files, whole or not at all; one that is there stays as it is.
+        """Create the folder `target` from a bundle and large files, completely or not at all; an existing one is not
+        changed.
 
-        Raises `TooLarge`, or `Invalid` for what is not there, is not a tar.gz or holds what it may not. A blob that the
-        disk has damaged is deleted, so that it can be sent again.
+        Raises `TooLarge`, or `Invalid` for a missing blob, for one that is not a tar.gz and for forbidden content. A
+        blob that the disk has damaged is deleted, so that it can be uploaded again.
         """
         parts = {blob: self.path(blob) for file in files for blob in file.blobs}
         if digest is not None:
@@ -141,7 +143,7 @@ class Blobs:
         unpack(bundle, files, parts, target, check)
 
     def _check(self, digest: str, path: Path) -> None:
-        """Whether a blob is still what arrived; asked before it is used for the first time since this process began."""
+        """Check that a blob is undamaged, before this process first uses it."""
         with path.open("rb") as file:
             intact = hashlib.file_digest(file, "sha256").hexdigest() == digest
         if not intact:
@@ -152,7 +154,7 @@ class Blobs:
 
 
 class Incoming:
-    """A bundle on its way in. Leaving the context without `commit` takes it away again."""
+    """A bundle that is being received. Leaving the context without `commit` discards it."""
 
     def __init__(self, target: Path, digest: str, folder: Path, max_bytes: int, changing: threading.Lock) -> None:
         self._target = target
@@ -166,7 +168,7 @@ class Incoming:
         self._file = DirectFile(descriptor)
 
     def write(self, piece: bytes | bytearray) -> None:
-        """Take the next piece in. Raises `TooLarge`."""
+        """Write the next piece. Raises `TooLarge`."""
         self.size += len(piece)
         if self.size > self._max_bytes:
             raise TooLarge(f"A bundle may be at most {in_words(self._max_bytes)}; send less with the job.")
@@ -174,8 +176,8 @@ class Incoming:
         self._file.write(piece)
 
     async def commit(self) -> int:
-        """Check the digest, and keep the bundle durably; returns its bytes. Raises `Invalid` where the digest is
-        another."""
+        """Check the digest and store the bundle durably; returns its size in bytes. Raises `Invalid` where the digest
+        differs."""
         if self._hash.hexdigest() != self._digest:
             raise Invalid(
                 f"The received data has the SHA-256 {self._hash.hexdigest()}; it was damaged in transit. Send it "
@@ -186,7 +188,7 @@ class Incoming:
         return self.size
 
     def abort(self) -> None:
-        """Take away what has arrived; harmless once it is kept."""
+        """Discard what has arrived; does nothing after `commit`."""
         self._file.close()
         self._name.unlink(missing_ok=True)
 
@@ -215,14 +217,14 @@ class Incoming:
 def unpack(
     bundle: Path | None, files: Sequence[LargeFile], parts: Mapping[str, Path], target: Path, check: _Check
 ) -> None:
-    """Unpack beside `target`, bring all of it to the disk and rename: whoever sees `target` sees everything in it."""
+    """Unpack next to `target`, sync everything to the disk and rename, so that `target` is always complete."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f"{target.name}.tmp-", dir=target.parent))
     try:
         made = [] if bundle is None else _extract(bundle, beside, check)
         for file in files:
             made += _assemble(file, parts, beside, check)
-        with ThreadPoolExecutor(8) as pool:  # together they share the file system's commits
+        with ThreadPoolExecutor(8) as pool:  # parallel syncs share the file system's commits
             list(pool.map(sync, made))
         os.chmod(beside, 0o700)
         sync(beside)
@@ -238,7 +240,7 @@ def unpack(
 
 
 def _assemble(file: LargeFile, parts: Mapping[str, Path], folder: Path, check: _Check) -> list[Path]:
-    """Write a large file; returns it and the folders that it lies in."""
+    """Write a large file; returns it and its parent folders."""
     path = check.file(file.path, sum(parts[blob].stat().st_size for blob in file.blobs))
     try:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -282,7 +284,7 @@ def _no_room(folder: Path, error: OSError) -> Unavailable:
 
 
 class _Check:
-    """Judges what is to be written, one file after the other, beyond what tarfile's own `data` filter refuses."""
+    """Checks each file to be written, in addition to tarfile's `data` filter."""
 
     def __init__(self, max_bytes: int, max_members: int) -> None:
         self.max_bytes = max_bytes
@@ -310,7 +312,7 @@ class _Check:
         return path
 
     def file(self, name: str, size: int) -> PurePosixPath:
-        """Where below the folder a file of this name and size may be written."""
+        """The path below the folder for a file of this name and size."""
         self._members += 1
         self._bytes += size
         if self._members > self.max_members:
@@ -320,7 +322,7 @@ class _Check:
         path = PurePosixPath(os.path.normpath(name))
         if path.is_absolute() or ".." in path.parts:
             raise Invalid(f"The bundle holds {name!r}, which is outside the job's folder.", field="bundle")
-        # Nothing is written through a link, so that no chain of links can lead a file out of the folder.
+        # Nothing is written through a link, so that no chain of links leads out of the folder.
         if path in self._links or not self._links.isdisjoint(path.parents):
             raise Invalid(f"The bundle writes {name!r} through a link.", field="bundle")
         return path

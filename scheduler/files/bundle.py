@@ -1,13 +1,13 @@
-"""The files a job takes along: a folder in; one deterministic tar.gz out, and beside it what is large. No network,
-nothing of the scheduler.
+"""Packs the files of a job: a folder becomes one deterministic tar.gz and separate large files. It needs neither the
+network nor the scheduler.
 
 What must hold:
-- The same files give the same bytes, and so the same digest: order, owners and times are not part of them.
-- A large file is no part of the tar.gz: it is kept by itself, in parts, so that what has not changed is sent once.
-- Nothing is taken that nobody meant: hidden files and folders (`.git`, `.ssh`, `.env`, …), caches, virtual
-  environments, what `.gitignore` leaves out, and links that lead out of the folder stay behind.
-- Patterns (`--in`) choose instead: only what they match is taken, in the language of `.gitignore`. A hidden name
-  is taken when a pattern spells it out.
+- The same files give the same bytes, and so the same digest: order, owners and times are not included.
+- A large file is not in the tar.gz: it is stored separately, in parts, so that unchanged parts are sent once.
+- Nothing is packed unintentionally: hidden files and folders (`.git`, `.ssh`, `.env`, …), caches, virtual environments,
+  files that `.gitignore` names, and links that lead out of the folder are left out.
+- With patterns (`--in`), in the syntax of `.gitignore`, only what they match is packed. A hidden name is packed if a
+  pattern names it explicitly.
 - A folder that is too large is refused before anything is read, with a sentence that names what is large.
 """
 
@@ -35,10 +35,9 @@ MAX_BYTES = 256 * 2**20
 MAX_FILES = 20_000
 
 LARGE = 2**20
-"""A file of so many bytes is no part of the archive."""
+"""Files of at least this many bytes are not in the archive."""
 PART = 16 * 2**20
-"""Bytes of a part of a large file: so many that memory is used again for the next, which for 32 MiB glibc would not
-do."""
+"""Bytes of a part of a large file: small enough that glibc reuses the memory for the next part, unlike 32 MiB."""
 
 _STAY_BEHIND = frozenset({"__pycache__", "node_modules"})
 
@@ -55,7 +54,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What would be taken from `folder`, in order; `outside` names the links that stay behind because they lead out."""
+    """The files to pack from `folder`, in order; `outside` names the links that are left out because they lead out of
+    it."""
 
     folder: Path
     entries: tuple[Entry, ...]
@@ -68,13 +68,13 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Large:
-    """A large file: what it is called in the job, and its bytes or where they lie."""
+    """A large file: its name in the job, and its bytes or their path."""
 
     entry: Entry
     source: Content | Path = field(repr=False)
 
     def part(self, start: int) -> bytes:
-        """The part that begins at byte `start`. Raises `Invalid` where the file is not as it was when it was listed."""
+        """The part that begins at byte `start`. Raises `Invalid` where the file has changed since it was listed."""
         size = min(PART, self.entry.size - start)
         if not isinstance(self.source, Path):
             return bytes(self.source[start : start + size])
@@ -92,8 +92,7 @@ class Large:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A tar.gz and the SHA-256 of its bytes, by which the scheduler keeps it, and the large files that are not in
-    it."""
+    """A tar.gz, the SHA-256 of its bytes, and the large files that are not in it."""
 
     data: bytes = field(repr=False)
     digest: str
@@ -109,11 +108,11 @@ def snapshot(
     max_bytes: int = MAX_BYTES,
     max_files: int = MAX_FILES,
 ) -> Bundle:
-    """List `folder` and pack what is to be taken, with the files of `extra` (path → content) put in or put over it."""
+    """List `folder` and pack it; the files of `extra` (path → content) are added or replace others."""
     return pack(survey(folder, patterns, max_bytes=max_bytes, max_files=max_files), extra or {})
 
 
-# -- what is taken ------------------------------------------------------------------------------------------
+# -- which files ------------------------------------------------------------------------------------------
 
 
 def survey(
@@ -124,11 +123,11 @@ def survey(
     max_bytes: int = MAX_BYTES,
     max_files: int = MAX_FILES,
 ) -> Listing:
-    """List what a job would take along from `folder`: what `patterns` choose or, where there are none, all but what
+    """List the files of `folder` for a job: those that match `patterns` or, without patterns, all but those that
     `ignored` and `.gitignore` name.
 
-    Raises `NotFound` for a folder that is not there, `Invalid` for a pattern that matches nothing or leads out of
-    the folder, `TooLarge` for more than `max_bytes` or `max_files`.
+    Raises `NotFound` for a missing folder, `Invalid` for a pattern that matches nothing or leads out of the folder,
+    `TooLarge` for more than `max_bytes` or `max_files`.
     """
     folder = Path(folder).absolute()
     if not folder.is_dir():
@@ -141,7 +140,7 @@ def survey(
     for entry in walk:
         entries.append(entry)
         size += entry.size
-        if len(entries) == 10 * max_files:  # enough to say what is large
+        if len(entries) == 10 * max_files:  # enough to report what is large
             too_many = True
             break
     if size > max_bytes:
@@ -156,7 +155,7 @@ def survey(
 
 
 class _Walk:
-    """Yields the entries of a folder, and remembers the links that lead out of it."""
+    """Yields the entries of a folder, and collects the links that lead out of it."""
 
     def __init__(self, folder: Path, chosen: Sequence[str], ignored: Sequence[str]) -> None:
         self.folder = folder
@@ -209,12 +208,12 @@ class _Walk:
                 return None
             return Entry(path, 0, link=target)
         if not stat.S_ISREG(about.st_mode):
-            return None  # sockets, pipes and devices are not files to take along
+            return None  # sockets, pipes and devices are not packed
         return Entry(path, about.st_size, executable=bool(about.st_mode & stat.S_IXUSR))
 
 
 def _relative(pattern: str, folder: Path) -> str:
-    """A pattern as `.gitignore` wants it: below the folder, without `./` in front."""
+    """A pattern in the syntax of `.gitignore`: relative to the folder, without `./` in front."""
     negated, text = ("!", pattern[1:]) if pattern.startswith("!") else ("", pattern)
     if os.path.isabs(text) and (text == str(folder) or text.startswith(f"{folder}/")):
         text = "/" + text[len(str(folder)) :].lstrip("/")
@@ -242,7 +241,7 @@ def _read_rules(file: Path) -> GitIgnoreSpec:
 def _rules_above(folder: Path) -> list[tuple[str, GitIgnoreSpec]]:
     """The rules of the folders above, up to the root of the repository that `folder` is in.
 
-    None where it is in none, and where it is left out as a whole: then the repository says nothing of what is in it.
+    Empty where it is in no repository, or where the repository ignores the whole folder: its rules then do not apply.
     """
     if (folder / ".git").exists():
         return []
@@ -257,13 +256,13 @@ def _rules_above(folder: Path) -> list[tuple[str, GitIgnoreSpec]]:
 
 
 def _outside(folder: Path, root: Path, rules: Sequence[tuple[str, GitIgnoreSpec]]) -> bool:
-    """Whether the repository leaves out `folder`, or one above it."""
+    """Whether the repository ignores `folder` or one above it."""
     within = [folder, *folder.parents]
     return any(_ignored(str(each), True, rules) for each in within[: within.index(root)])
 
 
 def _ignored(path: str, is_folder: bool, rules: Sequence[tuple[str, GitIgnoreSpec]]) -> bool:
-    """Whether the innermost rules that speak of `path` ignore it, as git does."""
+    """Whether the innermost rules that match `path` ignore it, as in git."""
     for base, spec in reversed(rules):
         verdict = spec.check_file(os.path.relpath(path, base) + ("/" if is_folder else "")).include
         if verdict is not None:
@@ -275,7 +274,7 @@ def _ignored(path: str, is_folder: bool, rules: Sequence[tuple[str, GitIgnoreSpe
 
 
 def pack(listing: Listing, extra: Mapping[str, Content]) -> Bundle:
-    """Read the listed files into a tar.gz, but for the large ones; `Invalid` where one vanishes or shrinks
+    """Read the listed files, except the large ones, into a tar.gz. Raises `Invalid` where one disappears or shrinks
     meanwhile."""
     raw = io.BytesIO()
     large: list[Large] = []

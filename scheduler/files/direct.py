@@ -1,5 +1,5 @@
-"""Writing a large file past the page cache, where the file system can: it is read once if ever, and evicting others for
-it there takes longer than the disk does. What is short, or the last piece, is written as any file is.
+"""Writes a large file without the page cache (`O_DIRECT`), where the file system supports it: it is read at most once,
+and evicting other pages for it takes longer than the disk does. Short pieces, and the last one, are written normally.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _DIRECT: int = getattr(os, "O_DIRECT", 0)
 
 
 class DirectFile:
-    """Owns a descriptor that is open for writing. Threads may share it: none writes to what another has closed."""
+    """Owns a descriptor that is open for writing. Threads may share it: none writes after another has closed it."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._block = mmap.mmap(-1, BLOCK)  # lies at a page's boundary, as the disk wants it
+        self._block = mmap.mmap(-1, BLOCK)  # page-aligned, as the disk requires
         self._filled = 0
         self._direct = False
         self._open = True
@@ -41,7 +41,7 @@ class DirectFile:
                     self._flush()
 
     def close_durably(self) -> None:
-        """Bring all of it to the disk and close it."""
+        """Sync the file to the disk and close it."""
         with self._lock:
             self._go_direct(False)
             self._flush()
@@ -49,7 +49,7 @@ class DirectFile:
         self.close()
 
     def close(self) -> None:
-        """Harmless when it is closed already."""
+        """Close it; does nothing if it is already closed."""
         with self._lock:
             if self._open:
                 self._open = False
@@ -64,7 +64,7 @@ class DirectFile:
                 except OSError as error:
                     if error.errno != errno.EINVAL or not self._direct:
                         raise
-                    self._go_direct(False)  # not this file system, or not from here on
+                    self._go_direct(False)  # not supported by this file system, or not at this offset
         self._filled = 0
 
     def _go_direct(self, wanted: bool) -> None:
@@ -74,5 +74,5 @@ class DirectFile:
         try:
             fcntl.fcntl(self._descriptor, fcntl.F_SETFL, flags | _DIRECT if wanted else flags & ~_DIRECT)
         except OSError:
-            return  # a file system in memory, say
+            return  # such as a file system in memory
         self._direct = wanted

@@ -1,4 +1,4 @@
-"""Whether the disk takes what is written to it: only writing tells (a quota, a file system that went read-only)."""
+"""Whether the disk can be written: only a write shows that (a quota, a file system that became read-only)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 from scheduler.errors import Unavailable, shortage
 
 BELIEVED = 1.0
-"""For how many seconds an answer holds: however often somebody asks, the disk is not kept busy with it."""
+"""For how many seconds a result is reused, so that frequent checks do not keep the disk busy."""
 
 ENOUGH = 64 * 1024
-"""Bytes that must find room: a few changes."""
+"""Bytes that must be free: enough for a few changes."""
 
 
 class Disk:

@@ -1,7 +1,6 @@
-"""Writing gzip at the speed of its content: what cannot be made smaller (numbers, pictures, archives) is stored as it
-is.
+"""Writes gzip fast: content that does not compress (numbers, pictures, archives) is stored uncompressed.
 
-The same bytes give the same file. It may have several members, as the format allows; every reader sees one content.
+The same bytes give the same file. It may have several members, as the format allows; readers see one content.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from typing import BinaryIO, Self
 BLOCK = 1024 * 1024
 SAMPLE = 16 * 1024
 WORTH_IT = 0.9
-"""A block is compressed where a sample of it becomes smaller than this part of itself."""
+"""A block is compressed if a sample of it shrinks below this fraction of its size."""
 
 _STORED, _COMPRESSED = 0, 3
 
 
 class GzipWriter:
-    """A file to write to; its content goes, gzipped, to `out`, which stays open."""
+    """A file for writing; its content is written, gzipped, to `out`, which stays open."""
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out

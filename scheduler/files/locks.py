@@ -1,4 +1,4 @@
-"""A lock on a file that goes with its process, however that ends. The file says which process holds it."""
+"""A lock on a file that is released with its process, however that ends. The file names the process that holds it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class Held(Exception):
-    """Another process holds the lock: `holder`, where the file says which."""
+    """Another process holds the lock: `holder`, if the file names it."""
 
     def __init__(self, holder: int | None) -> None:
         super().__init__(holder)
@@ -16,7 +16,7 @@ class Held(Exception):
 
     @property
     def named(self) -> str:
-        """` (process 12)`, for a sentence; empty where nobody knows."""
+        """` (process 12)`, for a sentence; empty where it is not known."""
         return "" if self.holder is None else f" (process {self.holder})"
 
 
@@ -47,7 +47,7 @@ class FileLock:
 
 
 def holder_of(path: Path) -> int | None:
-    """The process that holds a lock now (0: nobody knows which); `None` where none does."""
+    """The process that holds a lock now (0: unknown); `None` where none does."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""Deleting a folder that a job has made: however deep and whatever its names are, it comes to an end."""
+"""Deletes a folder of a job, however deep it is and whatever names it contains."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove_tree(folder: Path) -> None:
-    """Delete a folder and all below it, without following links. Raises `OSError` where something stays.
+    """Delete a folder and everything below it, without following links. Raises `OSError` where something remains.
 
-    A folder that lies deeper is first moved to the top, so no path gets long and two descriptors are enough.
+    Deeper folders are first moved to the top, so that paths stay short and two descriptors are enough.
     """
     fresh = map(f"{secrets.token_hex(16)}.{{}}".format, itertools.count())
     with _opened(str(folder)) as top:
@@ -30,7 +30,7 @@ def remove_tree(folder: Path) -> None:
 
 
 def _folders_left(here: int) -> list[str]:
-    """Delete all but the folders in a folder; returns their names."""
+    """Delete everything in a folder except its folders; returns their names."""
     with os.scandir(here) as entries:
         found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     for name, is_folder in found:
@@ -50,7 +50,7 @@ def _move(name: str, here: int, new: str, top: int) -> None:
 
 @contextmanager
 def _opened(name: str, here: int | None = None) -> Iterator[int]:
-    """A folder, so that what is in it can be deleted."""
+    """Open a folder, so that its content can be deleted."""
     try:
         descriptor = os.open(name, _FOLDER, dir_fd=here)
     except PermissionError:
@@ -65,6 +65,7 @@ def _opened(name: str, here: int | None = None) -> Iterator[int]:
 
 
 def _unlock(name: str, here: int | None) -> None:
-    """A job may close its own folders. Root needs no leave, and changes nothing that a job may have linked to."""
+    """Make a folder writable again that a job has closed. Root needs no permission, and must not change what a job may
+    have linked to."""
     if os.geteuid() != 0:
         os.chmod(name, 0o700, dir_fd=here)

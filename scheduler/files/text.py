@@ -9,8 +9,8 @@ from scheduler.errors import Invalid
 
 
 def read_text(name: str, what: str) -> tuple[str, str]:
-    """The text of a file, and what sentences call it; `-` is standard input. Raises `Invalid`: `The pool file x cannot
-    …`."""
+    """The text of a file, and its name for messages; `-` is standard input. Raises `Invalid`:
+    `The pool file x cannot …`."""
     if name == "-":
         return sys.stdin.read(), "Standard input"
     try:

@@ -1,4 +1,4 @@
-"""JSON that a job has written: read, if it can be passed on."""
+"""Reads JSON that a job has written, if it can be passed on."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 DEEPEST = 100
-"""What is nested deeper is nobody's."""
+"""The deepest nesting that is accepted."""
 
 
 def read_json(line: bytes) -> Any:
-    """Numbers that JSON does not know are `None`. Raises `ValueError`, also for what no answer could carry: half a
-    character (a lone surrogate), and what is nested deeper than `DEEPEST`."""
+    """Numbers that JSON does not allow become `None`. Raises `ValueError`, also for what an answer cannot contain: lone
+    surrogates, and nesting deeper than `DEEPEST`."""
     try:
         found = json.loads(line, parse_constant=lambda _: None)
     except RecursionError:

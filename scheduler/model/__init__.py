@@ -1,6 +1,6 @@
-"""The nouns of the pool, as small immutable types: what is declared, what is requested, what runs.
+"""The types of the pool, small and immutable: what is declared, what is requested, what runs.
 
-Nothing here does I/O, reads a clock or knows another room.
+Nothing here does I/O, reads a clock or imports another room.
 """
 
 from scheduler.model.accounting import NOTHING, Consumer, Consumption
@@ -10,12 +10,16 @@ from scheduler.model.amounts import (
     Milli,
 )
 from scheduler.model.declared import (
+    BUILD_POOL,
+    TRAIN_POOL,
     Allowed,
     Bounds,
+    BuildQuota,
     Defaults,
     Environment,
     ForeignUse,
     GuaranteeChange,
+    Isolation,
     Maxima,
     Node,
     NodePool,
@@ -28,14 +32,21 @@ from scheduler.model.declared import (
     ReclaimUpTo,
     Settings,
     User,
+    UserGroup,
     Window,
 )
 from scheduler.model.names import (
+    UNKNOWN_TYPE,
+    ArrayId,
     AttemptKey,
     GpuKey,
+    GpuType,
+    GroupName,
     JobId,
     NodeName,
+    NodePoolName,
     ProjectName,
+    ScheduleId,
     SessionId,
     UserName,
     WorkloadId,
@@ -63,6 +74,7 @@ from scheduler.model.running import (
     Ending,
     Fault,
     Job,
+    JobKey,
     JobState,
     Session,
     SessionState,
@@ -70,20 +82,26 @@ from scheduler.model.running import (
     Workload,
     held_by,
 )
+from scheduler.model.schedules import Schedule
 from scheduler.model.usage import ProjectUsage
-from scheduler.model.windows import PoolInForce, begins_on, guaranteed_at, pool_at
+from scheduler.model.windows import InForce, PoolInForce, begins_on, guaranteed_at, pool_at
 from scheduler.model.wording import cpu_count, duration, gpu_count, memory_size, number, time_of_day
 
 __all__ = [
+    "BUILD_POOL",
     "NOTHING",
     "ONE",
+    "TRAIN_POOL",
+    "UNKNOWN_TYPE",
     "After",
     "Allowed",
+    "ArrayId",
     "ArrayPlace",
     "Attempt",
     "AttemptKey",
     "Avoided",
     "Bounds",
+    "BuildQuota",
     "Consumer",
     "Consumption",
     "Container",
@@ -94,9 +112,14 @@ __all__ = [
     "ForeignUse",
     "Framework",
     "GpuKey",
+    "GpuType",
+    "GroupName",
     "GuaranteeChange",
+    "InForce",
+    "Isolation",
     "Job",
     "JobId",
+    "JobKey",
     "JobKind",
     "JobState",
     "LargeFile",
@@ -106,6 +129,7 @@ __all__ = [
     "Node",
     "NodeName",
     "NodePool",
+    "NodePoolName",
     "Parameter",
     "PlacementStyle",
     "Pool",
@@ -120,12 +144,15 @@ __all__ = [
     "ReclaimUpTo",
     "RelativeThroughputs",
     "Request",
+    "Schedule",
+    "ScheduleId",
     "Session",
     "SessionId",
     "SessionState",
     "Settings",
     "Shape",
     "User",
+    "UserGroup",
     "UserName",
     "Window",
     "WorkerGroup",

@@ -1,4 +1,4 @@
-"""What was used, for the record: how much each consumer held in each period, and what it waited for and lost.
+"""The record of use: how much each consumer held, waited and lost in each period.
 
 A consumer is a user's jobs in one project on one type of GPU, or a user's sessions on it. Amounts of different periods
 and consumers add up.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scheduler.model.declared import Environment
-from scheduler.model.names import ProjectName, UserName
+from scheduler.model.names import GpuType, ProjectName, UserName
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,16 +19,15 @@ class Consumer:
     environment: Environment
     project: ProjectName
     user: UserName
-    gpu_type: str
+    gpu_type: GpuType
 
 
 @dataclass(frozen=True, slots=True)
 class Consumption:
-    """GPU-seconds `held`; of these `measured`, by whoever measures how busy GPUs are, and of those `idle`.
+    """GPU-seconds `held`, the part of them with `measured` utilisation, and the part of that which was `idle`.
 
-    `starts` are attempts that began, which had waited `wait` seconds altogether and `longest_wait` at the most.
-    `reclaims` are attempts whose GPUs were taken back, and `lost` is the GPU-seconds of work that was stopped without
-    being saved.
+    `starts` counts started attempts, which waited `wait` seconds in total and `longest_wait` at most. `reclaims` are
+    attempts whose GPUs were taken back, and `lost` is the GPU-seconds of work that was stopped without being saved.
     """
 
     held: float = 0.0

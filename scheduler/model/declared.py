@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
+from typing import Generic, Literal, TypeVar
 
 from scheduler.model.amounts import ONE, MiB, Milli
-from scheduler.model.names import NodeName, ProjectName, UserName
+from scheduler.model.names import GpuType, GroupName, NodeName, NodePoolName, ProjectName, UserName
+
+BUILD_POOL = NodePoolName("build")
+TRAIN_POOL = NodePoolName("train")
+"""The node pools where none are declared."""
 
 
 class Environment(StrEnum):
@@ -23,6 +28,15 @@ class PlacementStyle(StrEnum):
 
     PACK = "pack"
     SPREAD = "spread"
+
+
+class Isolation(StrEnum):
+    """What stands between the workloads that have parts of one GPU."""
+
+    UNKNOWN = "unknown"
+    MIG = "mig"
+    MPS = "mps"
+    TIME_SLICING = "time-slicing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +60,21 @@ class ForeignUse:
     def by_gpu(self, gpus: int, held: Container[int]) -> dict[int, Milli]:
         """The share of each GPU that others use, of `gpus` of which workloads of the pool hold some.
 
-        Of GPUs whose numbers are not known, those with the highest numbers that no workload holds.
+        Of GPUs whose numbers are not known, those with the highest numbers that no workload holds. Where `held` says
+        how much of a GPU workloads hold, what others use fills the rest of it.
         """
         found = {gpu: share for gpu, share in self.gpus if gpu < gpus}
         left = self.unnumbered
         if left > 0:
             others = sorted(set(range(gpus)) - found.keys(), key=lambda gpu: (gpu in held, -gpu))
-            for gpu in others[: -(-left // ONE)]:
-                found[gpu] = min(ONE, left)
-                left -= ONE
+            rooms = held if isinstance(held, Mapping) else {}
+            for gpu in others:
+                if left <= 0:
+                    break
+                used = min(ONE - rooms.get(gpu, 0), left)
+                if used > 0:
+                    found[gpu] = used
+                    left -= used
         return found
 
 
@@ -64,18 +84,21 @@ class Node:
 
     `devices[i]` is what the driver calls GPU `i` (an NVML UUID), or its number on the machine where GPUs are declared.
     `gpu_links` groups GPUs joined by the fastest link. `labels` name topology domains (`rack`, `block`, …). A node that
-    is not `schedulable` (cordoned) keeps its workloads and gets no others. What `foreign` names is not there for the
-    pool. `slowness` has the GPUs that run slower than others of their type, with the time that they need in thousandths
-    of that of others: measured, never declared.
+    is not `schedulable` (cordoned) keeps its workloads and gets no others. `foreign` is use outside the pool, which the
+    pool cannot allocate. `slowness` has the GPUs that run slower than others of their type, with their run time in
+    thousandths of that of others: measured, never declared. `failing` has the GPUs that fail and why; `foreign` counts
+    them as used, so that they get no work. `gpu_parts` is the number of equal parts that each GPU is divided into: with
+    1 only whole GPUs are given, with more each worker gets one part, with 0 any share. `isolation` is what
+    separates the parts.
     """
 
     name: NodeName
     gpus: int
-    gpu_type: str | None = None
+    gpu_type: GpuType | None = None
     gpu_memory: MiB | None = None
     cpus: Milli | None = None
     memory: MiB | None = None
-    node_pool: str = "train"
+    node_pool: NodePoolName = TRAIN_POOL
     labels: Mapping[str, str] = field(default_factory=dict)
     gpu_links: tuple[tuple[int, ...], ...] = ()
     schedulable: bool = True
@@ -83,6 +106,16 @@ class Node:
     declared: bool = False
     foreign: ForeignUse = ForeignUse()
     slowness: tuple[tuple[int, Milli], ...] = ()
+    failing: tuple[tuple[int, str], ...] = ()
+    gpu_parts: int = 0
+    isolation: Isolation = Isolation.UNKNOWN
+
+    def share_for(self, share: Milli) -> Milli | None:
+        """What a worker that asks for a share of one GPU gets of it here; None where it can't be had."""
+        if not self.gpu_parts:
+            return share if share <= ONE else None
+        part = ONE // self.gpu_parts
+        return part if share <= part < ONE else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +125,7 @@ class NodePool:
     `gpus` matters on one machine only: how many of its GPUs this node pool takes (`None`: what is left).
     """
 
-    name: str
+    name: NodePoolName
     environment: Environment
     placement: PlacementStyle = PlacementStyle.PACK
     gpus: int | None = None
@@ -100,8 +133,7 @@ class NodePool:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What a job gets where it says nothing; `None`: nothing is ruled. `gpus`, `cpus` and `memory_gib` are for each
-    worker."""
+    """The default values of a job; `None`: no rule. `gpus`, `cpus` and `memory_gib` are per worker."""
 
     gpus: Milli | None = None
     cpus: float | None = None
@@ -111,16 +143,15 @@ class Defaults:
     min_runtime: float | None = None
     max_runtime: float | None = None
     idle_timeout: float | None = None
-    gpu_types: tuple[str, ...] | None = None
+    gpu_types: tuple[GpuType, ...] | None = None
     grace: float | None = None
     retries: int | None = None
-    node_pools: tuple[str, ...] | None = None
+    node_pools: tuple[NodePoolName, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Maxima:
-    """The most that a job may ask for; `None`: no rule. `total_gpus` are for all workers, the like without it for
-    each."""
+    """The most that a job may request; `None`: no rule. `total_gpus` is for all workers, `gpus` for each."""
 
     gpus: Milli | None = None
     total_gpus: Milli | None = None
@@ -139,14 +170,14 @@ class Maxima:
 class Allowed:
     """The values that a job may choose from; `None`: any."""
 
-    gpu_types: tuple[str, ...] | None = None
-    node_pools: tuple[str, ...] | None = None
+    gpu_types: tuple[GpuType, ...] | None = None
+    node_pools: tuple[NodePoolName, ...] | None = None
     preemptible: tuple[bool, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectRules:
-    """What an administrator rules for the jobs of a project and of all below it."""
+    """The rules for the jobs of a project and of all projects below it."""
 
     defaults: Defaults = Defaults()
     maxima: Maxima = Maxima()
@@ -155,25 +186,25 @@ class ProjectRules:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What a project has of the GPUs of a node pool, of a type, or of a type in a node pool.
+    """A project's quota of the GPUs of a node pool, of a type, or of a type in a node pool.
 
-    Where `guaranteed` is not `None` for any project, that part of the pool is shared out by itself: only what is
-    guaranteed there counts in it. `limit=None` is no limit of its own.
+    Where `guaranteed` is not `None` for any project, that part of the pool is divided separately: only guarantees for
+    it count there. `limit=None` is no limit.
     """
 
     guaranteed: Milli | None = None
     limit: Milli | None = None
-    node_pool: str | None = None
-    gpu_type: str | None = None
+    node_pool: NodePoolName | None = None
+    gpu_type: GpuType | None = None
 
     def covers(self, node: Node) -> bool:
-        """Whether the GPUs of a node are among them."""
+        """Whether the quota covers the GPUs of a node."""
         return self.node_pool in (None, node.node_pool) and self.gpu_type in (None, node.gpu_type)
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a project has of the CPUs (thousandths) or of the memory (MiB). `guaranteed=None` is what comes with its
+    """A project's quota of CPUs (thousandths) or memory (MiB). `guaranteed=None` is the amount that comes with its
     guaranteed GPUs; `limit=None` is no limit."""
 
     guaranteed: int | None = None
@@ -181,8 +212,8 @@ class Bounds:
 
 
 class QueueOrder(StrEnum):
-    """Which of a project's jobs of one priority is next: the older one, or that of the user who uses least of the
-    project now, then the one that was served least."""
+    """Which of a project's jobs of the same priority is next: the oldest one, or that of the user who uses least of the
+    project now, and of this user's jobs the one that was served least."""
 
     ARRIVAL = "arrival"
     SERVED = "served"
@@ -208,7 +239,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class GuaranteeChange:
-    """From `at`, a project is guaranteed another number of GPUs. People are told the time in `timezone`."""
+    """From `at`, a project is guaranteed another number of GPUs. The time is shown in `timezone`."""
 
     at: float
     guaranteed: Milli | None
@@ -224,8 +255,8 @@ class Project:
     that of the project above, or that of the pool's settings. With each guaranteed GPU come the CPUs and the memory
     that a node has for each of its GPUs, unless `cpus` and `memory` say how much is guaranteed.
 
-    `guaranteed` is outside its `windows`. In a snapshot it is what is in force, and `changes` are the next ones of it
-    (`windows.pool_at`); nobody declares these.
+    `guaranteed` holds outside its `windows`. In a snapshot it is the guarantee in force, and `changes` are its next
+    changes (`windows.pool_at`), which are never declared.
     """
 
     name: ProjectName
@@ -236,7 +267,7 @@ class Project:
     priority: int = 0
     created: float = 0.0
     members: frozenset[UserName] = frozenset()
-    groups: frozenset[str] = frozenset()
+    groups: frozenset[GroupName] = frozenset()
     policy: ProjectRules = ProjectRules()
     quotas: tuple[Quota, ...] = ()
     order: QueueOrder | None = None
@@ -264,6 +295,36 @@ class User:
     build_quota: Milli = ONE
 
 
+@dataclass(frozen=True, slots=True)
+class UserGroup:
+    """A group of JupyterHub, each user of which has a fixed quota of build GPUs."""
+
+    name: GroupName
+    build_quota: Milli = ONE
+
+
+N = TypeVar("N", int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildQuota(Generic[N]):
+    """The build GPUs that a user may hold, and what says so: `user`, `group` (of the name `group`) or `default`."""
+
+    gpus: N
+    source: Literal["user", "group", "default"] = "default"
+    group: str | None = None
+
+    @classmethod
+    def of(
+        cls, user: str, groups: Iterable[str], users: Mapping[str, N], of_groups: Mapping[str, N], default: N
+    ) -> BuildQuota[N]:
+        """A user's own quota, else the largest of their groups' quotas, else the default."""
+        if user in users:
+            return cls(users[user], "user")
+        largest = max(((of_groups[name], name) for name in sorted(groups) if name in of_groups), default=None)
+        return cls(default) if largest is None else cls(largest[0], "group", largest[1])
+
+
 class ReclaimUpTo(StrEnum):
     """How far a project may reclaim GPUs from others."""
 
@@ -275,13 +336,17 @@ class ReclaimUpTo(StrEnum):
 class Settings:
     """The policy's options. Unknown names are refused where settings are read.
 
-    `resize_interval` is how long an attempt runs at least before it is ended to begin again with more workers; 0: a
-    restart costs nothing. `usage_half_life` is that of recent use, in seconds; recent use counts where `time_aware` is
+    `resize_interval` is the least time that an attempt runs before it is restarted with more workers; 0: a restart
+    costs nothing. `usage_half_life` is the half-life of recent use, in seconds; recent use counts if `time_aware` is
     above 0.
 
-    `order` is that of the projects that set none. A job that was served longer than a threshold of `service_levels`
-    (GPU-hours over all its attempts) is on a higher level. A job that has waited `patience` times as long as it ran is
-    on the lowest one again.
+    `order` applies to projects that set none. A job that has held more GPU-hours, over all its attempts, than a
+    threshold of `service_levels` is on a higher level. A job that has waited `patience` times as long as it ran returns
+    to the lowest level.
+
+    A notebook server that has been idle for `session_idle_timeout` seconds (0: never) is warned, and stopped after
+    another `session_idle_grace` seconds without use. One that runs for `session_max_duration` seconds (0: no limit) is
+    stopped, used or not; it is warned `session_idle_grace` before.
     """
 
     reclaim: ReclaimUpTo = ReclaimUpTo.FAIR_SHARE
@@ -294,21 +359,25 @@ class Settings:
     order: QueueOrder = QueueOrder.ARRIVAL
     service_levels: tuple[float, ...] = (8.0, 64.0)
     patience: float = 8.0
+    session_idle_timeout: float = 0.0
+    session_idle_grace: float = 600.0
+    session_max_duration: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """What an administrator declares: everything about the pool but what runs on it.
+    """What an administrator declares: everything about the pool except what runs on it.
 
-    `build_overcommit` says that `users` may be promised more GPUs to build with than there are. `policy` rules the jobs
-    of all projects. What has ended is deleted after `keep_days`; `None`: never. Each user may have `max_jobs_per_user`
-    unfinished jobs, and `max_upload_gib_per_user` of files put for jobs; `None`: without bound. Nodes in `drained`,
-    each with the reason, keep their workloads and get no others.
+    A user who is not among `users` has the largest build quota of their `groups`, or the default one.
+    `build_overcommit` says that `users` may be promised more GPUs to build with than there are. `policy` has the rules
+    for the jobs of all projects. Ended jobs are deleted after `keep_days`; `None`: never. Each user may have
+    `max_jobs_per_user` unfinished jobs and `max_upload_gib_per_user` of uploaded files; `None`: unlimited. Nodes in
+    `drained`, each with the reason, keep their workloads and get no others.
     """
 
     node_pools: tuple[NodePool, ...] = (
-        NodePool("build", Environment.BUILD),
-        NodePool("train", Environment.TRAIN),
+        NodePool(BUILD_POOL, Environment.BUILD),
+        NodePool(TRAIN_POOL, Environment.TRAIN),
     )
     projects: tuple[Project, ...] = (Project(ProjectName("default"), members=frozenset({UserName("*")})),)
     users: tuple[User, ...] = ()
@@ -321,3 +390,10 @@ class Pool:
     max_jobs_per_user: int | None = 10_000
     max_upload_gib_per_user: int | None = 200
     drained: tuple[tuple[NodeName, str], ...] = ()
+    groups: tuple[UserGroup, ...] = ()
+
+    def build_quota(self, user: UserName, groups: Iterable[GroupName] = ()) -> BuildQuota[Milli]:
+        """The build GPUs that a user of these groups of JupyterHub may hold."""
+        users: dict[str, Milli] = {each.name: each.build_quota for each in self.users}
+        of_groups: dict[str, Milli] = {each.name: each.build_quota for each in self.groups}
+        return BuildQuota.of(user, groups, users, of_groups, self.default_build_quota)

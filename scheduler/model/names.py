@@ -1,6 +1,6 @@
-"""The names and ids of the pool, each a type of its own, so that none stands where another is meant.
+"""The names and ids of the pool, each with its own type, so that they cannot be confused.
 
-They are made where text comes in (requests, files, rows, what an engine reports) and travel as they are from there.
+They are created where text enters (requests, files, rows, reports of engines) and passed on unchanged.
 """
 
 from __future__ import annotations
@@ -9,13 +9,27 @@ from typing import NewType
 
 NodeName = NewType("NodeName", str)
 
+NodePoolName = NewType("NodePoolName", str)
+
+GpuType = NewType("GpuType", str)
+"""A model of GPU, as named by the driver or by an administrator."""
+
+UNKNOWN_TYPE = GpuType("")
+
 ProjectName = NewType("ProjectName", str)
 
 UserName = NewType("UserName", str)
 
+GroupName = NewType("GroupName", str)
+"""A group of users, as JupyterHub has it."""
+
 JobId = NewType("JobId", str)
 
+ArrayId = NewType("ArrayId", str)
+
 SessionId = NewType("SessionId", str)
+
+ScheduleId = NewType("ScheduleId", str)
 
 WorkloadId = JobId | SessionId
 """A job or a session: the policy treats both alike."""

@@ -1,4 +1,4 @@
-"""What a person asks for: the program of a job, and the request that the policy judges."""
+"""What a person requests: the program of a job, and the request that the policy evaluates."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 from scheduler.model.amounts import ONE, MiB, Milli
 from scheduler.model.declared import Environment
-from scheduler.model.names import JobId, NodeName, ProjectName, UserName
+from scheduler.model.names import ArrayId, GpuType, JobId, NodeName, NodePoolName, ProjectName, UserName
 
-RelativeThroughputs = tuple[tuple[str, Milli], ...]
+RelativeThroughputs = tuple[tuple[GpuType, Milli], ...]
 
 Parameter = bool | int | float | str
 
@@ -26,7 +26,7 @@ class JobKind(StrEnum):
 
 
 class Framework(StrEnum):
-    """How the workers of a job find each other: as scripts written for this framework expect it, or not at all."""
+    """How the workers of a job find each other: in the way that the framework's scripts expect, or not at all."""
 
     NONE = "none"
     TORCH = "torch"
@@ -47,11 +47,11 @@ class Shape:
 
 
 def size_of(shape: Shape) -> tuple[int, int, int, int]:
-    """What a shape is compared by: its GPUs first."""
+    """A sort key of shapes: GPUs first."""
     return shape.gpus, shape.gpu_memory or 0, shape.cpus or 0, shape.memory or 0
 
 
-def relative_throughputs(throughputs: Mapping[str, float], best: float = 0.0) -> RelativeThroughputs:
+def relative_throughputs(throughputs: Mapping[GpuType, float], best: float = 0.0) -> RelativeThroughputs:
     """Throughputs by type of GPU, of any unit, in thousandths of the fastest (or of `best`), by name."""
     best = best or max(throughputs.values(), default=0)
     return tuple((name, max(1, round(ONE * throughput / best))) for name, throughput in sorted(throughputs.items()))
@@ -67,9 +67,9 @@ class After:
 
 @dataclass(frozen=True, slots=True)
 class ArrayPlace:
-    """A job's place among the many that were sent as one. At most `max_parallel` of them hold GPUs at the same time."""
+    """A job's index in its array. At most `max_parallel` jobs of the array hold GPUs at the same time."""
 
-    id: str
+    id: ArrayId
     index: int
     size: int
     max_parallel: int | None = None
@@ -79,7 +79,7 @@ class ArrayPlace:
 class WorkerGroup:
     """Some workers of a gang, of one shape of their own: a launcher, say, or parameter servers.
 
-    When all that are a `leader` have ended well the job has succeeded, and the others are stopped.
+    When all workers of groups with `leader` have succeeded, the job has succeeded and the others are stopped.
     """
 
     name: str
@@ -90,12 +90,13 @@ class WorkerGroup:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a workload asks of the scheduler. `workers` is the most it wants, `min_workers` the gang.
+    """What a workload requests. `workers` is the most that it wants, `min_workers` the size of the gang.
 
     With `groups` the gang is made of workers of several shapes, whose ranks run through the groups in order; `workers`
-    and `min_workers` are then all of them, and `shape` is the largest. `throughputs` is how fast jobs like it have run
-    on which type of GPU, in thousandths of the fastest, and `spread_throughputs` the same over several nodes: measured,
-    never asked for. `avoids` names nodes that could not run it, for as long as it stays away from them.
+    and `min_workers` are then all of them, and `shape` is the largest. `throughputs` is how fast jobs like it ran on
+    each type of GPU, in thousandths of the fastest, and `spread_throughputs` the same over several nodes: measured,
+    never requested. `avoids` names nodes that could not run it and that it avoids for a while. `build_quota` is that of
+    a session's user when it was asked for; `None`: what the pool says of the user, or of all.
     """
 
     project: ProjectName
@@ -106,8 +107,8 @@ class Request:
     min_workers: int = 1
     priority: int = 50
     preemptible: bool = True
-    gpu_types: tuple[str, ...] | None = None
-    node_pools: tuple[str, ...] | None = None
+    gpu_types: tuple[GpuType, ...] | None = None
+    node_pools: tuple[NodePoolName, ...] | None = None
     require: str | None = None
     prefer: str | None = None
     min_runtime: float = 0.0
@@ -118,6 +119,7 @@ class Request:
     throughputs: RelativeThroughputs = ()
     spread_throughputs: RelativeThroughputs = ()
     avoids: tuple[NodeName, ...] = ()
+    build_quota: Milli | None = None
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
@@ -128,24 +130,24 @@ class Request:
 
     @property
     def leaders(self) -> tuple[int, ...]:
-        """The ranks with whose good end the job ends; none where it ends with all of them."""
+        """The ranks whose success ends the job; empty where it ends with all of them."""
         leads = [group.leader for group in self.groups for _ in range(group.workers)]
         return tuple(rank for rank, leader in enumerate(leads) if leader)
 
     @property
     def gpus(self) -> Milli:
-        """What all workers together ask for (memory on a GPU is not counted)."""
+        """The GPUs of all workers together (requests by GPU memory are not counted)."""
         return sum(shape.gpus for shape in self.shapes)
 
 
 def session_request(user: UserName, shape: Shape) -> Request:
-    """What a notebook server asks for: build GPUs, which nobody takes back."""
+    """The request of a notebook server: build GPUs, which are never reclaimed."""
     return Request(project=ProjectName(""), user=user, environment=Environment.BUILD, shape=shape, preemptible=False)
 
 
 @dataclass(frozen=True, slots=True)
 class LargeFile:
-    """A file of a job's working directory that is kept by itself: the bytes of `blobs`, one after the other."""
+    """A file of a job's working directory that is stored separately: the bytes of `blobs`, concatenated."""
 
     path: str
     blobs: tuple[str, ...]
@@ -154,22 +156,23 @@ class LargeFile:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """What a worker's container is made of, where the engine runs containers: its `image` (`None`: the engine's own),
-    and `volumes` with their `mounts`, each an object as the engine's API has it."""
+    """The container of a worker, where the engine runs containers: its `image` (`None`: the engine's default), and
+    `volumes` with their `mounts`, each an object of the engine's API. `owner` names the object there that it goes
+    with."""
 
     image: str | None = None
     volumes: tuple[Mapping[str, Any], ...] = ()
     mounts: tuple[Mapping[str, Any], ...] = ()
+    owner: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
     """What a job runs: `command` (argv) in a working directory filled from the content-addressed `bundle` and `files`.
 
-    `outputs` are the names a cell brings back. `grace` is the time between SIGTERM and SIGKILL,
-    `max_runtime` the longest that one attempt may take, `idle_timeout` how long it may leave its GPUs idle,
-    `retries` how often a failed attempt is tried again.
-    `parameters` are values by name that tell it from the other jobs of a sweep. `container` is what it runs in.
+    `outputs` are the names that a cell returns. `grace` is the time between SIGTERM and SIGKILL, `max_runtime` the
+    longest time of one attempt, `idle_timeout` how long it may leave its GPUs idle, `retries` how often a failed
+    attempt is retried. `parameters` are its values in a sweep, by name. `container` is what it runs in.
     """
 
     kind: JobKind
@@ -188,6 +191,6 @@ class Program:
 
     @property
     def blobs(self) -> frozenset[str]:
-        """Everything of the store of blobs that it needs to start."""
+        """The blobs that it needs to start."""
         parts = {blob for file in self.files for blob in file.blobs}
         return frozenset(parts if self.bundle is None else {self.bundle, *parts})

@@ -1,4 +1,4 @@
-"""What runs, ran or waits: jobs with their attempts, sessions, and the workloads that the policy makes of both."""
+"""What runs, ran or waits: jobs with their attempts, sessions, and the workloads of the policy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from scheduler.model.amounts import ONE, Milli
-from scheduler.model.names import JobId, NodeName, SessionId, UserName, WorkloadId
+from scheduler.model.names import GpuType, JobId, NodeName, ScheduleId, SessionId, UserName, WorkloadId
 from scheduler.model.requested import Program, Request
 
 
@@ -38,11 +38,11 @@ _FINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 
 
 class Ending(StrEnum):
-    """Why an attempt ended, or is ending: it is known at the latest when its last worker is gone.
+    """Why an attempt ended or is ending; known at the latest when its last worker has ended.
 
-    `stopped` is its owner's wish (pause or cancel), `preempted` the plan's, `overran` its longest run time, `idle` that
-    it left its GPUs idle for too long. After `resized` and `moved` the next attempt begins at once, with more or fewer
-    workers or in other places. `lost` is nobody's fault that we know: a worker, its supervisor or its node is gone.
+    `stopped`: by its owner (pause or cancel). `preempted`: by a plan. `overran`: it reached its maximum run time.
+    `idle`: it left its GPUs idle for too long. After `resized` and `moved` the next attempt starts at once, with more
+    or fewer workers or on other GPUs. `lost`: a worker, its supervisor or its node is gone, for no known fault.
     """
 
     SUCCEEDED = "succeeded"
@@ -57,10 +57,10 @@ class Ending(StrEnum):
 
 
 class Fault(StrEnum):
-    """Whose fault it is that an attempt ended early, where an engine can tell.
+    """The cause of an attempt's early end, where an engine knows it.
 
-    `job`: another try would end the same way. `place`: its node could not run it, others may. `engine`: what starts
-    workers did not work; later it may.
+    `job`: a retry would end the same way. `place`: its node could not run it, others may. `engine`: starting workers
+    failed and may work later.
     """
 
     JOB = "job"
@@ -70,7 +70,7 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Avoided:
-    """A node that a job stays away from `until` an instant, since that could not run it."""
+    """A node that a job avoids `until` an instant, since the node could not run it."""
 
     node: NodeName
     until: float
@@ -78,7 +78,7 @@ class Avoided:
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlacement:
-    """Where one worker stands: the GPUs of a node, `share` of each (below 1000 only on a single GPU)."""
+    """The placement of one worker: GPUs of a node, and the `share` of each (below 1000 only on a single GPU)."""
 
     node: NodeName
     gpus: tuple[int, ...] = ()
@@ -94,10 +94,10 @@ def held_by(placement: Iterable[WorkerPlacement]) -> Milli:
 class Workload:
     """What the policy sees of a job or a session.
 
-    `running` holds the GPUs of its placement; `stopping` (running, too) is on its way out and gives them back by
-    itself. `nomination` is the placement that a plan promised to one that waits or is stopping, once others (or it
-    itself) have left. `submitted` is its age, which a preemption does not change; `preempted` is when it was stopped
-    last and `preemptions` how often. `served` is what its earlier attempts held, in GPU-seconds.
+    A `running` workload holds the GPUs of its placement; one that is `stopping` (also running) will release them.
+    `nomination` is the placement that a plan reserves for a waiting or stopping workload, once others (or it itself)
+    have left. `submitted` is its age, which a preemption does not change; `preempted` is when it was stopped last and
+    `preemptions` how often. `served` is what its earlier attempts held, in GPU-seconds.
     """
 
     id: WorkloadId
@@ -122,11 +122,11 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One run of a job from start to end. `exit_codes` has one entry a rank (`None`: not known).
+    """One run of a job from start to end. `exit_codes` has one entry for each rank (`None`: not known).
 
-    `stopping` is when it was told to stop, if it was; `ending` why. `error_excerpt` is what the log of the worker that
-    failed first ends with: its owner's alone to read, as the log is. `gpu_type` is that of all its GPUs, if they are of
-    one; `throughput` the steps a second that it reported.
+    `stopping` is the time of the request to stop, if any; `ending` the reason. `error_excerpt` is the end of the log of
+    the first failed worker; like the log, only its owner may read it. `gpu_type` is set if all its GPUs are of one
+    type; `throughput` is the reported steps per second.
     """
 
     number: int
@@ -139,7 +139,7 @@ class Attempt:
     stopping: float | None = None
     ending: Ending | None = None
     error_excerpt: str = ""
-    gpu_type: str | None = None
+    gpu_type: GpuType | None = None
     throughput: float | None = None
     fault: Fault | None = None
 
@@ -153,10 +153,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A train workload and where it stands. `wanted` is the state its owner asked for last, which outlives a stop.
+    """A train workload and its state. `wanted` is the state that its owner last requested, which outlives a stop.
 
     `nomination` is the placement of its next attempt, once others, or it itself, have left; `checkpointed` is when it
-    last saved its state.
+    last saved its state; `schedule` is the schedule that it is a run of.
     """
 
     id: JobId
@@ -174,6 +174,7 @@ class Job:
     idempotency_key: str | None = None
     nomination: tuple[WorkerPlacement, ...] = ()
     avoids: tuple[Avoided, ...] = ()
+    schedule: ScheduleId | None = None
 
     @property
     def user(self) -> UserName:
@@ -189,7 +190,7 @@ class Job:
         return self.attempts[-1].placement if self.attempts and self.state.holds_gpus else ()
 
     def with_attempt(self, attempt: Attempt) -> Job:
-        """The same job with `attempt` added, or put in the place of the one with its number."""
+        """The same job with `attempt` added, or replacing the one with its number."""
         kept = tuple(a for a in self.attempts if a.number != attempt.number)
         return replace(self, attempts=(*kept, attempt))
 
@@ -216,8 +217,28 @@ class Job:
         )
 
 
+class JobKey(StrEnum):
+    """What a list of jobs is ordered by.
+
+    `started` is the first start; `waiting` the time from the submission until then (or until now, or the end of a job
+    that never started); `gpus` are those requested for all workers.
+    """
+
+    SUBMITTED = "submitted"
+    STARTED = "started"
+    WAITING = "waiting"
+    GPUS = "gpus"
+    PRIORITY = "priority"
+    PROJECT = "project"
+    USER = "user"
+
+    @property
+    def is_text(self) -> bool:
+        return self in (JobKey.PROJECT, JobKey.USER)
+
+
 class SessionState(StrEnum):
-    """A session waits for its plan, holds its lease, or is over."""
+    """A session waits for a plan, holds its lease, or has ended."""
 
     REQUESTED = "requested"
     LEASED = "leased"

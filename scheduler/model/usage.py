@@ -2,8 +2,8 @@
 later.
 
 `average(t)` is the integral over all earlier instants s of `held(s) · ln 2 / h · 2^((s - t) / h)`, where h is the
-half-life. What is held changes in steps, so the integral is exact whenever it is brought up to date. Slurm's decayed
-usage (`PriorityDecayHalfLife`) is the same integral without the factor `ln 2 / h`, by which ours is a number of GPUs.
+half-life. The held amount changes in steps, so the integral is exact at every update. Slurm's decayed usage
+(`PriorityDecayHalfLife`) is the same integral without the factor `ln 2 / h`, by which ours is a number of GPUs.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class ProjectUsage:
         return self.held + (self.average - self.held) * _left(now - self.at, half_life)
 
     def hold(self, more: Milli, since: float, half_life: float) -> ProjectUsage:
-        """As it is when `more` is held (less, where that is negative) since an instant, which may be before `at`."""
+        """The usage with `more` held (or less, where negative) since an instant, which may be before `at`."""
         now = max(self.at, since)
         average = self.average_at(now, half_life) + more * (1.0 - _left(now - since, half_life))
         return replace(self, average=average, held=self.held + more, at=now)
 
 
 def _left(seconds: float, half_life: float) -> float:
-    """What is left of something after so long."""
+    """The part that remains after decay over `seconds`."""
     return math.exp2(-max(0.0, seconds) / half_life)

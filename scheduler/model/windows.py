@@ -1,4 +1,4 @@
-"""Guarantees that change by calendar: which amount is in force at an instant, and when it changes next.
+"""Guarantees that change by calendar: the amount in force at an instant, and the next changes.
 
 A window is in force exactly while the clock on the wall in its time zone shows a time inside it. Where clocks are set
 forward or back, a window that begins or ends in the hour that is missing begins or ends when clocks are set, and one
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from functools import lru_cache
 from itertools import islice
 from zoneinfo import ZoneInfo
 
@@ -17,7 +18,10 @@ from scheduler.model.amounts import Milli
 from scheduler.model.declared import GuaranteeChange, Pool, Project, Window
 
 UPCOMING = 4
-"""So many changes of a guarantee are looked up ahead at most."""
+"""The most future changes of a guarantee that are computed."""
+
+REMEMBERED = 3
+"""So many of the latest pools are kept besides the newest."""
 
 DAY = timedelta(days=1)
 
@@ -27,7 +31,7 @@ _WEEK = range(-1, 9)
 
 @dataclass(frozen=True, slots=True)
 class PoolInForce:
-    """A pool as it is from `since` until before `until` (`None`: for ever)."""
+    """The pool in force from `since` until before `until` (`None`: forever)."""
 
     pool: Pool
     since: float
@@ -47,6 +51,28 @@ def pool_at(declared: Pool, now: float, epoch: float = 0.0) -> PoolInForce:
         return PoolInForce(declared, now, None)
     until = min([project.changes[0].at for project in projects if project.changes], default=None)
     return PoolInForce(replace(declared, projects=projects), now, until)
+
+
+class InForce:
+    """What is in force, worked out once for all who ask, and by `look_ahead` before it is."""
+
+    def __init__(self) -> None:
+        self._known: tuple[tuple[Pool, PoolInForce], ...] = ()
+
+    def at(self, declared: Pool, now: float) -> PoolInForce:
+        for pool, found in self._known:
+            if pool is declared and found.holds_at(now):
+                return found
+        found = pool_at(declared, now)
+        self._known = (*self._known[-REMEMBERED:], (declared, found))
+        return found
+
+    def look_ahead(self, declared: Pool, now: float) -> None:
+        """Work out what is in force after the next change; in another thread, since that takes a while in a pool with
+        many windows."""
+        change = self.at(declared, now).until
+        if change is not None:
+            self.at(declared, change)
 
 
 def _project_at(project: Project, now: float, epoch: float) -> Project:
@@ -101,12 +127,22 @@ def _boundaries(project: Project, after: float) -> Sequence[float]:
     zone, found = _zone(project), set[float]()
     minutes = {minute for window in project.windows for minute in (window.start, window.end)}
     for day in _days(project.windows, datetime.fromtimestamp(after, zone).date()):
-        midnight = datetime(day.year, day.month, day.day, tzinfo=zone)
+        midnight, set_at = _day(day, zone)
+        found.update(set_at)
+        if not set_at:
+            begin = midnight.timestamp()
+            found.update([begin + 60 * minute for minute in minutes])
+            continue
         walls = [midnight + timedelta(minutes=minute) for minute in minutes]
-        if set_at := list(_clock_set(midnight + DAY / 2)):
-            walls += [wall.replace(fold=1) for wall in walls]
-        found.update(set_at, [wall.timestamp() for wall in walls])
+        found.update([each.timestamp() for wall in walls for each in (wall, wall.replace(fold=1))])
     return sorted(instant for instant in found if instant > after)
+
+
+@lru_cache(maxsize=4096)
+def _day(day: date, zone: ZoneInfo) -> tuple[datetime, tuple[float, ...]]:
+    """When a day begins in a time zone, and when clocks are set on it or the days beside it."""
+    midnight = datetime(day.year, day.month, day.day, tzinfo=zone)
+    return midnight, tuple(_clock_set(midnight + DAY / 2))
 
 
 def _days(windows: Sequence[Window], today: date) -> Sequence[date]:

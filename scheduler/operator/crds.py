@@ -1,8 +1,7 @@
-"""The definitions of the custom resources, made of the types that the API takes: `python -m scheduler.operator.crds`
-writes them.
+"""The definitions of the custom resources, generated from the API's types by `python -m scheduler.operator.crds`.
 
-A structural schema knows no references, no alternatives and no refusal of unknown keys, which the API server has of its
-own. It sets no defaults: what a TrainJob leaves open the rules of its project decide, as in the API.
+A structural schema has no references, alternatives or rejection of unknown keys, which the API server does itself. It
+sets no defaults: as in the API, the rules of the project complete a TrainJob.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from scheduler.schema import JobSubmit, ProjectEntry
 GROUP, VERSION = "runai.jupyter.org", "v1alpha1"
 
 NOT_IN_A_TRAINJOB = frozenset({"name", "kind", "bundle", "files", "outputs"})
-"""What of a submission belongs to files that were uploaded before; its name is that of the resource."""
+"""Keys of a submission that a TrainJob lacks: they refer to uploaded files, and its name is the resource's."""
 
 _KEPT = ("type", "enum", "minimum", "maximum", "minLength", "maxLength", "pattern", "minItems", "maxItems")
 
@@ -87,7 +86,7 @@ _CONDITIONS: Schema = {
             "reason": _text("one word for programs"),
             "message": _text("a sentence for people"),
             "observedGeneration": _number("the generation of the resource that this is about"),
-            "lastTransitionTime": _time("when the status of the condition changed"),
+            "lastTransitionTime": _time("when the status of the condition last changed"),
         },
     },
 }
@@ -98,18 +97,18 @@ _OBSERVED = _number("the generation of the resource that this status is about")
 def trainjob() -> Schema:
     status = {
         "observedGeneration": _OBSERVED,
-        "acceptedGeneration": _number("the generation of the resource that the job was made of"),
-        "jobId": _text("the id of the job, for `jupyter runai logs` and `explain`"),
-        "user": _text("the user whose job it is"),
-        "project": _text("the project that the job is in"),
-        "state": _text("refused, deleted, or the state of the job"),
+        "acceptedGeneration": _number("the generation of the resource that the job was created from"),
+        "jobId": _text("the id of the job, for `jupyter runai logs` and `jupyter runai explain`"),
+        "user": _text("the owner of the job"),
+        "project": _text("the project of the job"),
+        "state": _text("`refused`, `deleted` or the state of the job"),
         "message": _text("why it is in that state"),
-        "attempts": _number("how often it was started"),
-        "startTime": _time("when its first attempt began to run"),
+        "attempts": _number("the number of its attempts"),
+        "startTime": _time("when its first attempt started"),
         "completionTime": _time("when it ended"),
         "conditions": {
             **_CONDITIONS,
-            "description": "Accepted: a job was made of it. Running. Succeeded: Unknown until the job has ended.",
+            "description": "Accepted: a job was created from it. Running. Succeeded: Unknown until the job has ended.",
         },
     }
     columns = [
@@ -121,7 +120,9 @@ def trainjob() -> Schema:
         ("Job", "string", ".status.jobId"),
         ("Message", "string", ".status.message"),
     ]
-    described = "A job on the GPU pool, of the user that the annotation runai.jupyter.org/user of its namespace names."
+    described = (
+        "A job on the GPU pool. Its owner is the user in the annotation runai.jupyter.org/user of its namespace."
+    )
     return _definition(
         ("TrainJob", "trainjobs", "tj", "Namespaced"), described, spec_of(JobSubmit, NOT_IN_A_TRAINJOB), status, columns
     )
@@ -130,7 +131,7 @@ def trainjob() -> Schema:
 def project() -> Schema:
     status = {
         "observedGeneration": _OBSERVED,
-        "conditions": {**_CONDITIONS, "description": "Applied: the project of the pool is as this resource says."},
+        "conditions": {**_CONDITIONS, "description": "Applied: the project of the pool matches this resource."},
     }
     columns = [
         ("Parent", "string", ".spec.parent"),
@@ -158,7 +159,7 @@ def _definition(
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
             "spec": spec,
-            "status": {"type": "object", "properties": status, "description": "what the scheduler says of it"},
+            "status": {"type": "object", "properties": status, "description": "the state that the scheduler reports"},
         },
     }
     last = {"Job", "Message"}
@@ -176,7 +177,7 @@ def _definition(
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        # With the definition all its resources would go.
+        # Deleting the definition would delete all its resources.
         "metadata": {"name": f"{plural}.{GROUP}", "annotations": {"helm.sh/resource-policy": "keep"}},
         "spec": {
             "group": GROUP,
@@ -195,7 +196,7 @@ def _definition(
 
 
 def definitions() -> str:
-    """Both, as YAML."""
+    """Both definitions, as YAML."""
     return yaml.safe_dump_all([trainjob(), project()], sort_keys=False, width=120)
 
 

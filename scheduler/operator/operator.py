@@ -1,11 +1,13 @@
-"""The controller of the custom resources: what they say is brought about, and what becomes of it is their status.
+"""The controller of the custom resources: applies their specs and writes the outcome to their status.
 
 What must hold:
-- A TrainJob becomes one job, submitted as through the API and with the same rights, whatever is killed when. Its id is
-  made of the TrainJob's uid, so what was submitted is found.
-- A deleted resource is never kept: its finalizer goes once its job is cancelled, is over, or was never there.
-- Whatever is wrong with a resource is a sentence in its conditions, and is looked at again when it, its namespace or
-  the pool has changed.
+- A TrainJob becomes exactly one job, submitted as through the API and with the same rights, even across restarts: the
+  job's id is derived from the TrainJob's uid.
+- A job is cancelled once its TrainJob is gone, also if that happened while the operator was down. A TrainJob has no
+  finalizer, so its deletion never blocks; it owns its pods if they share a namespace.
+- The deletion of a Project never blocks for good: its finalizer goes once the project is removed or cannot be.
+- Every error of a resource is a sentence in its conditions; it is retried when the resource, its namespace or the pool
+  changes.
 """
 
 from __future__ import annotations
@@ -50,25 +52,29 @@ from scheduler.store import EventRecord
 log = logging.getLogger(__name__)
 
 PLANS = 5.0
-"""Seconds between two looks at why queued jobs wait: that is no event."""
+"""Seconds between updates of the reasons why jobs are queued: these are no events."""
 
 TRY_AGAIN = 30.0
-"""Seconds until what was too much is tried again."""
+"""Seconds until a submission over a limit is retried."""
+
+KEY = "trainjob-"
+"""The prefix of the idempotency key of a TrainJob's job; its uid follows."""
 
 TRAINJOBS, PROJECTS = "trainjobs", "projects"
+GONE = "the job of a deleted trainjob"
 
 
 class Key(NamedTuple):
     kind: str
     name: str
-    """`namespace/name`, as a mirror has it."""
+    """`namespace/name`, as in a mirror; the job's id for `GONE`."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name.strip('/')}"
 
 
 class Operator:
-    """One for each leader. `settings` say which cluster."""
+    """The operator of the leader; `settings` name the cluster."""
 
     def __init__(self, settings: Kubernetes, context: Context) -> None:
         self._calls = Api(settings.kubeconfig, settings.context)
@@ -86,7 +92,7 @@ class Operator:
         self._closed = False
 
     async def open(self) -> None:
-        """Follow the cluster from now on. Raises `Unavailable` where it does not know the resources."""
+        """Start to follow the cluster. Raises `Unavailable` if it lacks the definitions."""
         await self._calls.open()
         self._controller.watch(self)
         self._queue.open()
@@ -98,6 +104,8 @@ class Operator:
             raise Unavailable(
                 f"The custom resources of the cluster cannot be read; install their CRDs: {error}"
             ) from error
+        of_trainjobs = {job.id for job in self._context.book.jobs.values() if _is_of_trainjob(job)}
+        self._add(Key(GONE, job) for job in of_trainjobs - self._keys.keys())
 
     async def close(self) -> None:
         self._closed = True
@@ -109,10 +117,10 @@ class Operator:
         await self._calls.close()
 
     def _all_mirrors(self) -> tuple[Mirror[Any], ...]:
-        """In the order in which they are opened: a TrainJob needs its namespace and its project."""
+        """All mirrors in opening order: a TrainJob needs its namespace and its project."""
         return (self._namespaces, *self._mirrors.values())
 
-    # -- what is to be looked at --------------------------------------------------------------------------------
+    # -- queueing ----------------------------------------------------------------------------------------------
 
     def _see(self, kind: str, before: Resource | None, after: Resource | None) -> None:
         item = after or before
@@ -120,9 +128,11 @@ class Operator:
         metadata = item["metadata"]
         key = Key(kind, f"{metadata.get('namespace', '')}/{metadata['name']}")
         if kind == TRAINJOBS:
-            if after is None:
-                self._keys.pop(job_id(metadata["uid"]), None)
-            else:
+            if before is not None and (after is None or before["metadata"]["uid"] != metadata["uid"]):
+                gone = job_id(before["metadata"]["uid"])
+                self._keys.pop(gone, None)
+                self._queue.add(Key(GONE, gone))
+            if after is not None:
                 self._keys[job_id(metadata["uid"])] = key
         self._queue.add(key)
 
@@ -166,30 +176,44 @@ class Operator:
             for key in keys:
                 self._queue.add(key)
 
-    # -- looking --------------------------------------------------------------------------------------------------
+    # -- reconciling ----------------------------------------------------------------------------------------------
 
     async def _look(self, key: Key) -> None:
-        item = self._mirrors[key.kind].items.get(key.name)
-        if item is None:
-            return
+        if key.kind == GONE:
+            await self._cancel(JobId(key.name))
+        elif (item := self._mirrors[key.kind].items.get(key.name)) is not None:
+            look = self._look_at_trainjob if key.kind == TRAINJOBS else self._look_at_project
+            with suppress(NotFoundHere):
+                await look(key, item)
+
+    async def _look_at_trainjob(self, key: Key, item: Resource) -> None:
+        ours = job_id(item["metadata"]["uid"])
+        try:
+            if not item["metadata"].get("deletionTimestamp"):  # another finalizer may keep it
+                await self._tell_status(key, item, await self._trainjob(key, item))
+        finally:
+            if item["metadata"].get("deletionTimestamp") or ours not in self._keys:  # deleted during submission
+                await self._cancel(ours)
+
+    async def _look_at_project(self, key: Key, item: Resource) -> None:
         finalizers = item["metadata"].get("finalizers", [])
         if item["metadata"].get("deletionTimestamp"):
             if FINALIZER in finalizers:
-                await (self._cancel(item) if key.kind == TRAINJOBS else self._remove(item))
+                await self._remove(item)
                 rest = [each for each in finalizers if each != FINALIZER]
-                with suppress(NotFoundHere):
-                    await self._patch(key, item, {"metadata": {"finalizers": rest}})
+                await self._patch(key, item, {"metadata": {"finalizers": rest}})
             return
-        with suppress(NotFoundHere):
-            if FINALIZER not in finalizers:
-                item = await self._patch(key, item, {"metadata": {"finalizers": [*finalizers, FINALIZER]}})
-            status = await (self._trainjob(key, item) if key.kind == TRAINJOBS else self._project(item))
-            if status != item["status"]:
-                gone = dict.fromkeys(item["status"].keys() - status.keys())
-                await self._patch(key, item, {"status": {**gone, **status}}, "/status")
+        if FINALIZER not in finalizers:
+            item = await self._patch(key, item, {"metadata": {"finalizers": [*finalizers, FINALIZER]}})
+        await self._tell_status(key, item, await self._project(item))
+
+    async def _tell_status(self, key: Key, item: Resource, status: Status) -> None:
+        if status != item["status"]:
+            gone = dict.fromkeys(item["status"].keys() - status.keys())
+            await self._patch(key, item, {"status": {**gone, **status}}, "/status")
 
     async def _patch(self, key: Key, item: Resource, change: Resource, part: str = "") -> Resource:
-        """Change a resource, unless it has changed. Raises `NotFoundHere` where it is gone."""
+        """Patch a resource unless it has changed. Raises `NotFoundHere` if it is gone."""
         namespace, _, name = key.name.partition("/")
         where = f"namespaces/{namespace}/" if namespace else ""
         metadata = {**change.get("metadata", {}), "resourceVersion": item["metadata"]["resourceVersion"]}
@@ -236,11 +260,13 @@ class Operator:
         caller = _caller(user)
         sent = validate(JobSubmit, {**item["spec"], "name": metadata["name"]})
         sent = await with_ids(self._context, caller, sent)
-        job = job_of_submission(self._context, caller, sent, f"trainjob-{metadata['uid']}")
-        return await self._controller.submit(replace(job, id=ours))
+        job = job_of_submission(self._context, caller, sent, f"{KEY}{metadata['uid']}")
+        owner = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "TrainJob"}
+        owner |= {name: metadata[name] for name in ("name", "uid", "namespace")}
+        container = replace(job.program.container, owner=owner)
+        return await self._controller.submit(replace(job, id=ours, program=replace(job.program, container=container)))
 
-    async def _cancel(self, item: Resource) -> None:
-        ours = job_id(item["metadata"]["uid"])
+    async def _cancel(self, ours: JobId) -> None:
         job = await self._controller.job(ours)
         if job is not None and not job.state.final:
             with suppress(Conflict, NotFound):
@@ -264,8 +290,7 @@ class Operator:
         return of_project(item, None, now)
 
     async def _remove(self, item: Resource) -> None:
-        """Remove what the resource has brought about. What cannot be removed stays in the pool as a project like any
-        other."""
+        """Remove the resource's project. One that cannot be removed stays in the pool as an ordinary project."""
         name = item["metadata"]["name"]
         pool = self._context.book.pool
         if not is_applied(item) or all(project.name != name for project in pool.projects):
@@ -285,7 +310,13 @@ def _caller(user: str) -> Caller:
     return Caller.of(UserName(user), frozenset({Scope.SUBMIT}))
 
 
+def _is_of_trainjob(job: Job) -> bool:
+    """Whether a job is of a TrainJob. The key alone proves nothing: users choose the keys of their own jobs."""
+    key = job.idempotency_key or ""
+    return key.startswith(KEY) and job.id == job_id(key.removeprefix(KEY))
+
+
 def _user_of(namespace: Mapping[str, Any]) -> tuple[str, str]:
-    """A namespace's name, and the user that it belongs to."""
+    """The name of a namespace, and its user."""
     metadata = namespace["metadata"]
     return metadata["name"], metadata.get("annotations", {}).get(USER, "")

@@ -1,7 +1,7 @@
-"""Custom resources as they stand, and what their status says. Pure.
+"""The custom resources and their status. Pure.
 
-What must hold: a status is a function of the resource and of what has become of it, so it can be written again at any
-time; a condition's time changes with its status alone.
+What must hold: a status is a function of the resource and its outcome, so it can be rewritten at any time; a
+condition's time changes only with its status.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class Condition(NamedTuple):
 
 
 def viewed(item: Mapping[str, Any]) -> Resource:
-    """What is kept of a resource."""
+    """The part of a resource that is kept."""
     metadata = {name: value for name, value in item["metadata"].items() if name != "managedFields"}
     return {"metadata": metadata, "spec": item.get("spec") or {}, "status": item.get("status") or {}}
 
 
 def job_id(uid: str) -> JobId:
-    """The job of a TrainJob: the same whenever it is submitted, and no other TrainJob's."""
+    """The id of a TrainJob's job: the same at each submission, and unique to the TrainJob."""
     bits = int.from_bytes(hashlib.sha256(uid.encode()).digest()[:8])
     return JobId("j-" + "".join(_LETTERS[bits >> shift & 31] for shift in range(0, 60, 5)))
 
@@ -56,7 +56,7 @@ def of_job(item: Resource, job: JobView, now: float) -> Status:
         "Succeeded": Condition(None, "NotFinished", "The job has not ended."),
     }
     if accepted != generation:
-        said = "The spec has changed since the job was queued, without effect. Delete the TrainJob and create another."
+        said = "A change of the spec has no effect once the job is queued. Delete the TrainJob and create another one."
         conditions["Accepted"] = Condition(True, "SpecChanged", said)
     if job.state.final:
         conditions["Succeeded"] = Condition(job.state is JobState.SUCCEEDED, word, job.reason)
@@ -76,7 +76,7 @@ def of_job(item: Resource, job: JobView, now: float) -> Status:
 
 
 def refused(item: Resource, error: RunaiError, now: float) -> Status:
-    """The status of a TrainJob of which no job can be made."""
+    """The status of a TrainJob that cannot become a job."""
     return _without_job(item, "refused", Condition(False, _word(error.slug), error.sentence), now)
 
 

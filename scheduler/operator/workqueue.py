@@ -1,4 +1,4 @@
-"""Work that is done for one key at a time, and again where it failed or the key has changed meanwhile."""
+"""A work queue: one key is processed at a time, and again if it failed or changed meanwhile."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ K = TypeVar("K", bound=Hashable)
 
 WORKERS = 8
 SHORTEST, LONGEST = 0.1, 30.0
-"""Seconds until a key that failed is tried again."""
+"""Seconds until a failed key is retried."""
 
 
 class WorkQueue(Generic[K]):
-    """Each key is in it once, and never worked on twice at the same time."""
+    """Each key is queued at most once and never processed concurrently."""
 
     def __init__(self, work: Callable[[K], Awaitable[None]]) -> None:
         self._work = work
@@ -66,7 +66,7 @@ class WorkQueue(Generic[K]):
                 self.add(key)
 
     def _failed(self, key: K, error: Exception) -> None:
-        """A conflict is no failure: the resource has changed, and is looked at again."""
+        """Retry a failed key. A conflict is no failure: the resource has changed and is processed again."""
         if not (isinstance(error, ApiError) and error.status == 409):
             known = isinstance(error, ApiError | RunaiError)
             log.warning("%s could not be looked after: %s", key, error, exc_info=None if known else error)

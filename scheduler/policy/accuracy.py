@@ -1,9 +1,9 @@
-"""How good estimated starts have been, and so within which range the next ones are likely to lie.
+"""The accuracy of past estimated starts, and from it the likely range of the next ones.
 
-Nobody can know who will be submitted next, so an estimate is told with a range. What was told is compared with what
-came: the wait that came, relative to the wait that was told, of estimates that looked about as far ahead (split
-conformal prediction, Vovk et al. 2005). A job that is overdue counts as late already. Where there are too few outcomes,
-no range is made. Pure and bounded; the same calls in the same order give the same ranges.
+Future submissions are unknown, so an estimate is given with a range. Past estimates are compared with outcomes: the
+actual wait relative to the estimated wait, among estimates of about equal length (split conformal prediction, Vovk et
+al. 2005). A job that is overdue counts as late already. Where there are too few outcomes, no range is made. Pure and
+bounded; the same calls in the same order give the same ranges.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from scheduler.model import WorkloadId
 from scheduler.policy.forecast import Range
 
 EARLY, LATE = 0.1, 0.95
-"""The quantiles of what came that bound a range. One start in ten may come later than told; half of that is left for
-times that are unlike those before."""
+"""The quantiles of outcomes that bound a range. One start in ten may come later than estimated; half of that is kept
+for times that are unlike the past."""
 
 OUTCOMES = 500
-"""So many of the latest outcomes are remembered of estimates that looked equally far ahead, within a factor of two."""
+"""The number of recent outcomes that are remembered, for estimates of equal length within a factor of two."""
 
 ENOUGH = 20
-"""From so many outcomes on there is a range."""
+"""The number of outcomes from which there is a range."""
 
 SOON = 60.0
 """Waits that are shorter than this, in seconds, count as this long: plans are not made to the second."""
 
 NOTABLE = 0.1
-"""An estimate is told anew when it has moved by this part of the wait that remains, and by `SOON` at least."""
+"""An estimate is renewed when it has changed by this part of the remaining wait, and at least by `SOON`."""
 
 JOBS, STATEMENTS = 1_000, 30
-"""So many jobs, and so many of the statements to each, are held against what comes."""
+"""The number of jobs, and of statements for each, that are compared with outcomes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """At `at` a job was told to start at `start`, or within a range."""
+    """The estimate made at `at` that a job starts at `start`, or within a range."""
 
     at: float
     start: float
@@ -55,13 +55,13 @@ class Statement:
 
 @dataclass(slots=True)
 class Accuracy:
-    """`statements` are those to jobs that still wait."""
+    """`statements` are those for jobs that still wait."""
 
     statements: dict[WorkloadId, list[Statement]] = field(default_factory=dict)
     _outcomes: dict[int, deque[float]] = field(default_factory=lambda: defaultdict(lambda: deque(maxlen=OUTCOMES)))
 
     def tell(self, now: float, starts: Mapping[WorkloadId, float]) -> Mapping[WorkloadId, Range]:
-        """The ranges of these estimates, which are told now."""
+        """Record these estimates, and return their ranges."""
         overdue, bounds, found = self._overdue(now), dict[int, Range | None](), dict[WorkloadId, Range]()
         for id, start in starts.items():
             distance = _distance(_ahead(now, start))
@@ -74,18 +74,18 @@ class Accuracy:
         return found
 
     def range(self, now: float, start: float) -> Range | None:
-        """The range of one estimate, which is no promise to any job."""
+        """The range of one estimate, which is not recorded."""
         return _around(now, start, self._bounds(_distance(_ahead(now, start)), self._overdue(now)))
 
     def came(self, id: WorkloadId, at: float) -> list[Statement]:
-        """A job starts; what it was told."""
+        """A job starts; returns its estimates."""
         told = self.statements.pop(id, [])
         for statement in told:
             self._outcomes[_distance(statement.ahead)].append((at - statement.at) / statement.ahead)
         return told
 
     def keep(self, waiting: Collection[WorkloadId]) -> None:
-        """Only these still wait; what the others were told will never be known to be right or wrong."""
+        """Only these still wait; drop the estimates of the others, which will have no outcome."""
         self.statements = {id: told for id, told in self.statements.items() if id in waiting}
 
     def _note(self, id: WorkloadId, statement: Statement) -> None:
@@ -97,7 +97,7 @@ class Accuracy:
             told.append(statement)
 
     def _overdue(self, now: float) -> Mapping[int, list[float]]:
-        """Of statements whose time is past and whose job still waits, how late it is at the least."""
+        """The least possible lateness of waiting jobs whose estimated start has passed."""
         found: dict[int, list[float]] = defaultdict(list)
         for told in self.statements.values():
             for statement in told:
@@ -128,7 +128,7 @@ def _ahead(now: float, start: float) -> float:
 
 
 def _around(now: float, start: float, bounds: Range | None) -> Range | None:
-    """The range of a start, of the quantiles of what came relative to what was told."""
+    """The range of a start, from the quantiles of actual relative to estimated waits."""
     if bounds is None:
         return None
     ahead = _ahead(now, start)

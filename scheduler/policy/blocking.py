@@ -1,7 +1,7 @@
-"""What keeps a workload waiting, one dataclass a kind: for programs as JSON, for people as a sentence.
+"""What blocks a workload: one dataclass for each kind, shown as JSON and as a sentence.
 
-A blocker names who must change what: the project at its limit, the GPUs that are missing, the type that no node has.
-`AfterJobs`, `ArrayFull` and `RetryPause` are the controller's, which holds those jobs back from the policy.
+A blocker names what must change: the project at its limit, the missing GPUs, the type that no node has. `AfterJobs`,
+`ArrayFull` and `RetryPause` are the controller's, which holds those jobs back from the policy.
 """
 
 from __future__ import annotations
@@ -10,16 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from scheduler.model import (
-    ONE,
-    JobId,
-    Milli,
-    NodeName,
-    ProjectName,
-    UserName,
-    gpu_count,
-    number,
-)
+from scheduler.model import ONE, ArrayId, GpuType, JobId, Milli, NodeName, ProjectName, UserName, gpu_count, number
 from scheduler.policy.blockkinds import BlockKind
 from scheduler.policy.intheway import InTheWay
 from scheduler.policy.projects import Resource
@@ -80,13 +71,13 @@ class NoGpuOfType:
 
     kind: ClassVar = BlockKind.GPU_TYPE
     wants: str
-    gpu_types: tuple[str, ...]
+    gpu_types: tuple[GpuType, ...]
     exists: bool
 
 
 @dataclass(frozen=True, slots=True)
 class NoDomain:
-    """No domain of the required level has so much free; `ever`: or would have it if it were idle."""
+    """No domain of the required level has enough free GPUs; `ever` says whether one would have them if it were idle."""
 
     kind: ClassVar = BlockKind.TOPOLOGY
     wants: str
@@ -106,8 +97,7 @@ class NeverFits:
 
 @dataclass(frozen=True, slots=True)
 class AvoidsNodes:
-    """Without the `nodes` that could not run it, and that it avoids for a while, the eligible ones are too small or
-    few."""
+    """Without `nodes`, which could not run it and are avoided for a while, the eligible nodes are too small or few."""
 
     kind: ClassVar = BlockKind.CAPACITY
     wants: str
@@ -117,7 +107,7 @@ class AvoidsNodes:
 
 @dataclass(frozen=True, slots=True)
 class NoCapacity:
-    """Too little is free, and nothing can be taken back. `one_node`: all GPUs must be on one."""
+    """Too few GPUs are free, and no running job can be stopped for it. `one_node`: all GPUs must be on one node."""
 
     kind: ClassVar = BlockKind.CAPACITY
     wants: str
@@ -128,7 +118,7 @@ class NoCapacity:
 
 @dataclass(frozen=True, slots=True)
 class NoBuildGpu:
-    """Too little is free for a session."""
+    """Too few GPUs are free for a session."""
 
     kind: ClassVar = BlockKind.CAPACITY
     wants: str
@@ -138,7 +128,7 @@ class NoBuildGpu:
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """The free GPUs that would do are reserved for the job `holder`."""
+    """The suitable free GPUs are reserved for the job `holder`."""
 
     kind: ClassVar = BlockKind.RESERVATION
     wants: str
@@ -149,7 +139,7 @@ class Reserved:
 
 @dataclass(frozen=True, slots=True)
 class AboveShare:
-    """The project has its fair share, and too little is idle for more."""
+    """The project has its fair share, and too few GPUs are idle for more."""
 
     kind: ClassVar = BlockKind.FAIR_SHARE
     wants: str
@@ -190,16 +180,16 @@ class AfterJobs:
 
 @dataclass(frozen=True, slots=True)
 class ArrayFull:
-    """As many jobs of its array run as may run at once."""
+    """The maximum number of jobs of its array already run."""
 
     kind: ClassVar = BlockKind.ARRAY
-    array: str
+    array: ArrayId
     max_parallel: int
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPause:
-    """The job failed, and is tried again at a time."""
+    """The job failed and will be retried at a given time."""
 
     kind: ClassVar = BlockKind.RETRY
     at: float
@@ -227,7 +217,7 @@ Blocker = PolicyBlocker | AfterJobs | ArrayFull | RetryPause
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """What a workload waits for, with its sentence. Made once for all jobs that wait for the same."""
+    """What a workload waits for, with its sentence; shared by all jobs that wait for the same."""
 
     by: PolicyBlocker
     sentence: str
@@ -238,7 +228,7 @@ def blocked(by: PolicyBlocker) -> Blocked:
 
 
 def as_json(blocker: Blocker) -> dict[str, Any]:
-    """The blocker as it is printed and sent: its `kind`, and amounts in GPUs."""
+    """The blocker as JSON: its `kind`, and amounts in GPUs."""
     return {"kind": blocker.kind.value, **_details(blocker)}
 
 
@@ -331,8 +321,7 @@ def sentence(blocker: PolicyBlocker) -> str:
         case AvoidsNodes(wants, _, nodes):
             return (
                 f"Needs {wants}. {names(nodes)} could not run it and {'is' if len(nodes) == 1 else 'are'} avoided for "
-                f"a "
-                "while; the other nodes that it may use are too small or too few."
+                "a while; the other nodes that it may use are too small or too few."
             )
         case NoCapacity(wants, asked, free, one_node):
             where = " on one node" if one_node else ""

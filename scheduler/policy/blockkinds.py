@@ -1,4 +1,4 @@
-"""The kinds of what keeps a workload waiting, as programs are told them."""
+"""The kinds of reasons why a workload waits, for programs."""
 
 from __future__ import annotations
 

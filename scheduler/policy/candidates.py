@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from scheduler.model import Milli, WorkloadId
+from scheduler.model import Milli, NodeName, WorkloadId
+from scheduler.policy.nodecounts import NodeCounts
+from scheduler.policy.nodes import NodeState
+from scheduler.policy.sets import NodeFlags
 from scheduler.policy.workloads import WorkloadState
 
 Entry = tuple[float, float, WorkloadId, WorkloadState]
@@ -23,22 +26,24 @@ Ranked = tuple[float, float, float, WorkloadId, WorkloadState]
 class Candidates:
     """By priority, then by amount."""
 
-    __slots__ = ("classes", "elastic", "ranked")
+    __slots__ = ("_held", "_nodes", "classes", "elastic")
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: Mapping[NodeName, NodeState]) -> None:
+        self._nodes = nodes
+        self._held: dict[int, NodeCounts] = {}
         self.classes: dict[int, dict[Milli, list[Entry]]] = {}
         self.elastic: dict[WorkloadId, WorkloadState] = {}
-        self.ranked: dict[int, _Ranked] = {}
 
     def add(self, job: WorkloadState) -> None:
-        self.ranked.pop(job.priority, None)
         amounts = self.classes.setdefault(job.priority, {})
         insort(amounts.setdefault(job.amount, []), _entry(job))
         if len(job.placement) > job.request.gang_size:
             self.elastic[job.id] = job
+        if self._held and (held := self._held.get(job.priority)) is not None:
+            for worker in job.placement:
+                held.increase(self._nodes[worker.node].bit, len(worker.gpus))
 
     def remove(self, job: WorkloadState) -> None:
-        self.ranked.pop(job.priority, None)
         amounts = self.classes[job.priority]
         entries = amounts[job.amount]
         del entries[bisect_left(entries, _entry(job))]
@@ -47,6 +52,9 @@ class Candidates:
             if not amounts:
                 del self.classes[job.priority]
         self.elastic.pop(job.id, None)
+        if self._held and (held := self._held.get(job.priority)) is not None:
+            for worker in job.placement:
+                held.decrease(self._nodes[worker.node].bit, len(worker.gpus))
 
     def __bool__(self) -> bool:
         return bool(self.classes)
@@ -55,38 +63,38 @@ class Candidates:
         """The priorities below `priority` (`None`: all), the lowest first."""
         return iter(sorted(p for p in self.classes if priority is None or p < priority))
 
-    def by_loss(self, priority: int, now: float) -> Iterator[Ranked]:
-        """The jobs of one priority with the work that each would lose, the least first, then the younger."""
-        ranked = self.ranked.get(priority)
-        if ranked is None or ranked.now != now:
-            merged = [_losses(list(entries), amount, now) for amount, entries in self.classes.get(priority, {}).items()]
-            lost = merged[0] if len(merged) == 1 else heapq.merge(*merged)
-            ranked = self.ranked[priority] = _Ranked(now, lost)
-        return iter(ranked)
+    def held(self, priority: int) -> NodeCounts:
+        """How many GPUs the jobs of one priority hold on each node."""
+        held = self._held.get(priority)
+        if held is None:
+            counts = dict[int, int]()
+            for entries in self.classes.get(priority, {}).values():
+                for *_, job in entries:
+                    for worker in job.placement:
+                        place = self._nodes[worker.node].index
+                        counts[place] = counts.get(place, 0) + len(worker.gpus)
+            held = self._held[priority] = NodeCounts.of(counts)
+        return held
 
+    def by_loss(self, priority: int, now: float, nodes: NodeFlags | None = None) -> Iterator[Ranked]:
+        """The jobs of one priority (on some nodes) with the work that each would lose, the least first, then the
+        younger."""
+        amounts = self.classes.get(priority, {})
+        found = [self._losses(amount, list(entries), now, nodes) for amount, entries in amounts.items()]
+        return found[0] if len(found) == 1 else heapq.merge(*found)
 
-class _Ranked:
-    """The jobs of one priority by the work that they lose, sorted as far as somebody has looked."""
-
-    __slots__ = ("_found", "_rest", "now")
-
-    def __init__(self, now: float, losses: Iterator[Ranked]) -> None:
-        self.now = now
-        self._found: list[Ranked] = []
-        self._rest = losses
-
-    def __iter__(self) -> Iterator[Ranked]:
-        found = self._found
-        yield from found
-        at = len(found)
-        while True:
-            if at == len(found):
-                entry = next(self._rest, None)
-                if entry is None:
-                    return
-                found.append(entry)
-            yield found[at]
-            at += 1
+    def _losses(self, amount: Milli, entries: list[Entry], now: float, nodes: NodeFlags | None) -> Iterator[Ranked]:
+        by_name = self._nodes
+        for saved, started, id, job in entries:
+            if nodes is not None:
+                for worker in job.placement:
+                    index = by_name[worker.node].index
+                    if nodes[index >> 3] >> (index & 7) & 1:
+                        break
+                else:
+                    continue
+            loss = now + saved
+            yield (loss * amount if loss > 0 else 0.0), saved, started, id, job
 
 
 def rank(job: WorkloadState) -> tuple[float, float, WorkloadId]:
@@ -99,11 +107,12 @@ def rank(job: WorkloadState) -> tuple[float, float, WorkloadId]:
     )
 
 
+def ranked(job: WorkloadState, now: float) -> Ranked:
+    """A job among those of its priority."""
+    entry = _entry(job)
+    loss = now + entry[0]
+    return (loss * job.amount if loss > 0 else 0.0), *entry
+
+
 def _entry(job: WorkloadState) -> Entry:
     return *rank(job), job
-
-
-def _losses(entries: list[Entry], amount: Milli, now: float) -> Iterator[Ranked]:
-    for entry in entries:
-        loss = now + entry[0]
-        yield (loss * amount if loss > 0 else 0.0), *entry

@@ -10,11 +10,12 @@ that it may stop, and the others move to GPUs that their own projects may reclai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from scheduler.model import ProjectName, ReclaimUpTo, WorkerPlacement, WorkloadId
 from scheduler.policy.demands import Demand
-from scheduler.policy.eligibility import EligibilityRules, Eviction, Floor, Losses, Reclaim
+from scheduler.policy.eligibility import EligibilityRules, Reclaim
+from scheduler.policy.evictions import Eviction, Floor, Losses, VictimClass
 from scheduler.policy.nodes import LATER, NOW, NodeState
 from scheduler.policy.nodetrial import NodeTrial
 from scheduler.policy.placement import Placer
@@ -46,7 +47,7 @@ class Moving(EligibilityRules):
         must, should = self.reservations.kept_from(job, job.project, moving_for=self.newcomer)
         return must | should
 
-    def classes(self) -> Iterator[Iterator[Eviction]]:
+    def classes(self) -> Iterator[VictimClass]:
         yield from ()
 
     def may_lose(self, eviction: Eviction, losses: Losses, floor: Floor) -> bool:
@@ -69,6 +70,9 @@ class Moving(EligibilityRules):
 Way = tuple[tuple[float, int], int, list[Eviction]]
 """How a node may be cleared: the work lost and how many jobs lose it, the node's index, the jobs that leave."""
 
+NO_WAYS: tuple[int, list[Way]] = -1, []
+"""Of a node that was not looked at yet."""
+
 Settle = Callable[[Eviction], list[Eviction] | None]
 """Finds another place for one that was evicted, and says who leaves for that in turn; None where it finds none."""
 
@@ -82,6 +86,7 @@ class Consolidation:
         self.reservations = reservations
         self.now = now
         self.ways: dict[tuple[object, ...], list[Way]] = {}
+        self.latest: dict[tuple[Demand, int], dict[int, tuple[int, list[Way]]]] = {}
 
     def consolidate(self, newcomer: WorkloadState, kept_from: NodeSet) -> SearchResult | None:
         """Places for the newcomer's gang and the jobs that move for it. None, with nothing changed, if there are
@@ -161,8 +166,8 @@ class Consolidation:
         if free is not None:
             result.workers.extend([state.seat(free, demand, LATER) for _ in range(together)])
             return True
-        ways = [way for node in most_free(state, mask, NODES) for way in self.ways_of(rules, node, demand, together)]
-        ways.sort(key=lambda way: way[:2])
+        ways = self.ways_of(rules, most_free(state, mask, NODES), demand, together)
+        ways.sort(key=_cheapest_first)
         for _, index, chosen in ways[:TRIALS]:
             with state.trial() as attempt:
                 evictions = list(chosen)
@@ -182,8 +187,19 @@ class Consolidation:
                     return True
         return False
 
-    def ways_of(self, rules: Moving, node: NodeState, demand: Demand, together: int) -> list[Way]:
-        """How a node may be cleared: by moving those that lose least, and by moving the smallest."""
+    def ways_of(self, rules: Moving, nodes: Iterable[NodeState], demand: Demand, together: int) -> list[Way]:
+        """How nodes may be cleared: by moving those that lose least, and by moving the smallest."""
+        latest = self.latest.setdefault((demand, together), {})
+        ways = list[Way]()
+        for node in nodes:
+            version, found = latest.get(node.index, NO_WAYS)
+            if version != node.version:
+                found = self._ways_of(rules, node, demand, together)
+                latest[node.index] = node.version, found
+            ways += found
+        return ways
+
+    def _ways_of(self, rules: Moving, node: NodeState, demand: Demand, together: int) -> list[Way]:
         standing = self.state.standing.get(node.index, {}).values()
         held = tuple([(job, job.moved, job.amount) for job in standing])
         shares = tuple(node.shares.items())
@@ -222,6 +238,10 @@ def settle_elsewhere(state: PoolState, placer: Placer, job: WorkloadState, kept_
         return False
     state.move(job, workers)
     return True
+
+
+def _cheapest_first(way: Way) -> tuple[tuple[float, int], int]:
+    return way[:2]
 
 
 def _largest_first(eviction: Eviction) -> tuple[int, WorkloadId]:

@@ -11,7 +11,8 @@ from scheduler.model import Milli, ProjectName, WorkerPlacement, WorkloadId
 from scheduler.policy.blocking import Blocked, names
 from scheduler.policy.consolidation import settle_elsewhere
 from scheduler.policy.decisions import Decisions
-from scheduler.policy.eligibility import Eviction
+from scheduler.policy.evictions import Eviction
+from scheduler.policy.figures import Frozen, project_figures
 from scheduler.policy.growth import Growth
 from scheduler.policy.lookahead import LookAhead
 from scheduler.policy.nodes import LATER, NOW
@@ -20,12 +21,13 @@ from scheduler.policy.partitions import Partition
 from scheduler.policy.placement import Placer
 from scheduler.policy.plannerstate import PlannerState, Waiting
 from scheduler.policy.preemptor import Preemptor, breaks_guarantee
-from scheduler.policy.projects import ProjectState, held_beside
+from scheduler.policy.projects import ProjectState
 from scheduler.policy.queues import JobClassQueue, ProjectOrder, ProjectQueue
 from scheduler.policy.reservation import Reservations, may_starve
+from scheduler.policy.service import paused_for
 from scheduler.policy.sessions import seat_sessions
 from scheduler.policy.sets import NO_NODES, NodeSet
-from scheduler.policy.types import Action, Decision, Plan, ProjectFigures, together
+from scheduler.policy.types import Action, Decision, Plan
 from scheduler.policy.victims import Budget, SearchResult
 from scheduler.policy.wakeup import Wakeup
 from scheduler.policy.why import Why
@@ -34,8 +36,8 @@ from scheduler.policy.workloads import RequestClass, WorkloadState
 STALENESS = 60.0
 """How long a gang may run below its minimum, in seconds."""
 
-LOOKS = 500_000
-"""How many candidates all searches for victims of one cycle may look at."""
+LOOKS = 100_000
+"""How many candidates, on nodes that these might clear, all searches for victims of one cycle may look at."""
 
 
 class Cycle:
@@ -61,7 +63,7 @@ class Cycle:
         self.growth = Growth(
             self.state, self.placer, self.reservations, self.preemptor, planner.partitions, self.wakeup
         )
-        self.ahead = LookAhead(planner.state, planner.partitions, self.started, now)
+        self.ahead = LookAhead(planner.state, planner.partitions, planner.changes_ahead, self.started, now)
         self._in_vain: dict[tuple[int, NodeSet], int] = {}
 
     def plan(self) -> Plan:
@@ -74,10 +76,11 @@ class Cycle:
         self._start_jobs()
         self._settle_victims()
         self._grow()
-        decisions = self._decisions()
-        return Plan(decisions, self._figures(), self.wakeup.at, decisions.changes)
+        frozen = self.planner.frozen_projects()
+        decisions = self._decisions(frozen)
+        return Plan(decisions, project_figures(self.planner, frozen), self.wakeup.at, decisions.changes)
 
-    # -- who can't go on, and who comes first -------------------------------------------------------------
+    # -- broken gangs and nominations -------------------------------------------------------------
 
     def _stop_broken_gangs(self) -> None:
         """Stop gangs that have been below their minimum for too long, or have lost their nodes."""
@@ -273,15 +276,15 @@ class Cycle:
     def _place(self, request: RequestClass, kept_from: NodeSet) -> list[WorkerPlacement] | None:
         """Places for the gang: now, or after the releasing workloads have ended. A search that failed is not
         repeated."""
-        name = (request.fit_class, kept_from)
-        if self.state.gains in (self._in_vain.get(name), self._in_vain.get((request.fit_class, NO_NODES))):
+        name, in_vain = (request.fit_class, kept_from), self._in_vain
+        if in_vain and self.state.gains in (in_vain.get(name), in_vain.get((request.fit_class, NO_NODES))):
             return None
         mask = ~kept_from if kept_from else None
         workers = self.placer.place(request, request.gang_size, NOW, mask)
         if workers is None and self.state.releasing_jobs:
             workers = self.placer.place(request, request.gang_size, LATER, mask)
         if workers is None:
-            self._in_vain[name] = self.state.gains
+            in_vain[name] = self.state.gains
         return workers
 
     def _what_for(self, job: WorkloadState, project: ProjectState, result: SearchResult) -> str:
@@ -291,7 +294,7 @@ class Cycle:
             if any(eviction.job.priority < job.priority for eviction in result.evictions):
                 return f"{job.id} of the same project has a higher priority."
             if any(eviction.worker is None for eviction in result.evictions):
-                return f"Paused for {job.id} of the same project, which has been served less."
+                return paused_for(job.id)
             return f"{job.id} of the same project needs their GPUs."
         what = "GPUs" if any(eviction.amount for eviction in result.evictions) else "CPUs and memory"
         return f"Project {project.name} reclaims {what} for {job.id}."
@@ -345,7 +348,7 @@ class Cycle:
             after |= self.state.over_limit_until(job.project)
         return tuple(sorted(after - {job.id}))
 
-    def _decisions(self) -> Decisions:
+    def _decisions(self, frozen: Frozen) -> Decisions:
         changed: dict[WorkloadId, Decision] = {}
         for job in self.started:
             after = self._after(job)
@@ -365,32 +368,8 @@ class Cycle:
                 where = "inside its project's guarantee" if after else "on idle GPUs"
                 reason = f"Grows to {len(job.placement)} workers {where}."
                 changed[job.id] = Decision(Action.GROW, reason, job.placement, after)
-        why = Why(self.planner, self.reservations.kept, self.ahead.found)
+        why = Why(self.planner, frozen, self.reservations.kept, self.ahead.found)
         return Decisions(self.planner, changed, self.kept, self.blocked, self.reservations.starts, why)
-
-    def _figures(self) -> dict[ProjectName, ProjectFigures]:
-        by_partition = {partition.key: self._figures_in(partition) for partition in self.planner.partitions}
-        if len(by_partition) == 1:
-            return next(iter(by_partition.values()))
-        return {
-            name: together(
-                {key: figures[name] for key, figures in by_partition.items()},
-                {state for partition in self.planner.partitions for state in partition.projects[name].beside},
-            )
-            for name in self.planner.projects
-        }
-
-    def _figures_in(self, partition: Partition) -> dict[ProjectName, ProjectFigures]:
-        free = self.state.nodes.free_gpus(self.planner.train & partition.nodes)
-        left: dict[ProjectState | None, Milli] = {None: max(0, free)}  # parents come before their children
-        figures = {}
-        for name, project in partition.projects.items():
-            left[project] = max(0, min(left[project.parent], project.limit - project.allocated))
-            cpus, memory = held_beside(project.beside)
-            figures[name] = ProjectFigures(
-                project.share, project.allocated, project.demand, left[project], cpus=cpus, memory=memory
-            )
-        return figures
 
 
 def _release(after: tuple[WorkloadId, ...]) -> str:

@@ -8,6 +8,7 @@ the planner goes on, also when they are read meanwhile.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from copy import copy
 from functools import cached_property
@@ -47,7 +48,7 @@ class Decisions(Mapping[WorkloadId, Decision]):
         self._positions: dict[ProjectName, Mapping[WorkloadId, int]] = {}
 
     def frozen(self) -> Self:
-        """The same, for as long as somebody reads them. Nothing may have been changed since the plan was made."""
+        """A copy that stays valid. Nothing may have changed since the plan was made."""
         twin = copy(self)
         twin._workloads = self._workloads.copy()  # three times as fast as dict(…) where some have left
         twin._told = dict(self._told)
@@ -56,7 +57,7 @@ class Decisions(Mapping[WorkloadId, Decision]):
         return twin
 
     def settle(self) -> None:
-        """Find out why jobs wait: requests are about to be eligible for other nodes."""
+        """Determine why jobs wait before requests become eligible for other nodes."""
         for project, classes in self._state.waiting.items():
             for request, jobs in classes.items():
                 if jobs[0].options:
@@ -66,7 +67,7 @@ class Decisions(Mapping[WorkloadId, Decision]):
 
     @property
     def changes(self) -> Mapping[WorkloadId, Decision]:
-        """The decisions that are not to stay or to wait as before."""
+        """The decisions other than to stay or to wait as before."""
         return self._changed
 
     def __getitem__(self, id: WorkloadId) -> Decision:
@@ -116,21 +117,13 @@ class Decisions(Mapping[WorkloadId, Decision]):
         if self._lines is None:
             found = self._positions.get(project)
             if found is None:
-                found = self._positions[project] = self._positions_in(project)
+                found = self._positions[project] = self._state.positions(project, self._changed)
             return found.get(job.id)
         if project not in self._lines:
             return None
         line, gone = self._lines[project], self._gone[project]
         position = line.position(job)
         return position if position is None or not gone else position - bisect_left(gone, line.key(job))
-
-    def _positions_in(self, project: ProjectName) -> Mapping[WorkloadId, int]:
-        """The places of all jobs of a project that still wait once the plan is carried out."""
-        found = self._state.line(project).positions
-        gone = {job.id for job in self._starting.get(project, ())}
-        if not gone:
-            return found
-        return {id: place for place, id in enumerate([id for id in found if id not in gone], start=1)}
 
     def _gone_from(self, project: ProjectName, line: Line) -> list[LineKey]:
         """Those of its jobs that wait no more once the plan is carried out, in order."""
@@ -139,11 +132,11 @@ class Decisions(Mapping[WorkloadId, Decision]):
     @cached_property
     def _starting(self) -> Mapping[ProjectName, list[WorkloadState]]:
         """The jobs of each project that were waiting and do something else now."""
-        found: dict[ProjectName, list[WorkloadState]] = {}
+        found = defaultdict[ProjectName, list[WorkloadState]](list)
         for id in self._changed:
             job = self._workloads[id]
             if job.project is not None and not job.workload.running:
-                found.setdefault(job.project.name, []).append(job)
+                found[job.project.name].append(job)
         return found
 
 

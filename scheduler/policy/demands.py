@@ -36,10 +36,14 @@ class Demand:
     def share_on(self, node: Node) -> Milli:
         """The share of one GPU of `node` that this takes; above one GPU where it can't be had there."""
         if not self.gpu_memory:
-            return self.share
-        if not node.gpu_memory:
+            share = self.share
+        elif not node.gpu_memory:
             return UNBOUNDED
-        return -(-self.gpu_memory * ONE // node.gpu_memory)
+        else:
+            share = -(-self.gpu_memory * ONE // node.gpu_memory)
+        if not node.gpu_parts:
+            return share
+        return node.share_for(share) or UNBOUNDED
 
     def times(self, count: int) -> Demand:
         """What `count` such workers need on one node. Only for whole GPUs."""

@@ -1,4 +1,4 @@
-"""What would happen to a job if it were submitted now: one plan with it, and a look ahead where it would wait."""
+"""What would happen to a job if it were submitted now: one plan with it, and a forecast where it would wait."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from scheduler.policy.types import Action, Decision, Snapshot
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What the next plan would decide for the job, with the estimate of its start where it would wait.
+    """The decision of the next plan for the job, with the estimate of its start where it would wait.
 
     `over_quota`: once it has started, its GPUs are among those that its project would lose first to others. `until` is
-    the instant before which it does not start, where nobody has looked further.
+    the instant before which it does not start, where the forecast ends there.
     """
 
     decision: Decision

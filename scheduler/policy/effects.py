@@ -1,8 +1,8 @@
 """What a change of the pool brings about: which jobs would be stopped, moved, resized and started for it.
 
-Both pools, the one that is and the one that would be, are played until the policy has nothing more to do, at one
-instant and with every plan carried out at once. What differs is the effect of the change; what the policy is about to
-do anyway is no part of it.
+Both pools, before and after the change, are simulated at one instant until the policy has nothing more to do. As in the
+real pool, plans are also made while jobs that were told to stop have not ended yet: those jobs do not wait, so others
+may be promised their GPUs. The difference is the effect of the change, without what the policy is about to do anyway.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from enum import StrEnum
 
 from scheduler.model import Environment, Workload, WorkloadId
 from scheduler.policy.planner import SnapshotPlanner
-from scheduler.policy.play import carry_out
+from scheduler.policy.play import begin, release
 from scheduler.policy.types import Snapshot
 
-CYCLES = 20
-"""Plans that are made of each pool at the most."""
+CYCLES = 40
+"""The most plans for each pool."""
 
 
 class Effect(StrEnum):
     STOP = "stop"
     MOVE = "move"
-    """It goes on in other places …"""
+    """It continues in other places …"""
     RESIZE = "resize"
     """… or with more or fewer workers."""
     START = "start"
@@ -56,9 +56,12 @@ def _effect(was: Workload, will: Workload | None) -> Effect | None:
 def _settled(snapshot: Snapshot) -> Mapping[WorkloadId, Workload]:
     """The workloads by id once no plan changes anything any more."""
     decide = SnapshotPlanner()
+    gone = {each.id for each in snapshot.workloads if each.stopping and not each.nomination}
     for _ in range(CYCLES):
-        plan = decide(snapshot)
-        snapshot = carry_out(snapshot, plan)
-        if not plan.changes:
-            break
+        told = begin(snapshot, decide(snapshot))
+        if told.workloads == snapshot.workloads:
+            if not any(each.stopping for each in told.workloads):
+                break
+            told = release(told, gone)
+        snapshot = told
     return {workload.id: workload for workload in snapshot.workloads}

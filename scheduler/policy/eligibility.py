@@ -8,85 +8,29 @@ come before whole jobs, and a job whose eviction takes its project below its flo
 
 from __future__ import annotations
 
-import heapq
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass
-from enum import Enum, auto
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from scheduler.model import Milli, ReclaimUpTo, WorkerPlacement, WorkloadId
-from scheduler.policy.demands import Beside, Demand, amount_of, beside
+from scheduler.model import Milli, ReclaimUpTo, WorkloadId
+from scheduler.policy.demands import amount_of
+from scheduler.policy.evictions import (
+    NOTHING_LOST,
+    Eviction,
+    Floor,
+    Listed,
+    Losses,
+    VictimClass,
+    WholeJobs,
+    by_importance,
+)
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState, sibling_ancestors
 from scheduler.policy.workloads import WorkloadState
 
 Floors = tuple[tuple[ProjectState, Milli], ...]
 """What each of some projects must stay above, or at, when one more of its jobs is taken."""
-
-
-class Floor(Enum):
-    """Whether an eviction must leave the victim's project at its floor, or may cross it as the only way."""
-
-    KEPT = auto()
-    CROSSED = auto()
-
-
-Losses = dict[ProjectState, Milli]
-"""What projects lose in a trial that has not been carried out."""
-
-NOTHING_LOST: Losses = {}
-
-
-@dataclass(slots=True, eq=False)
-class Eviction:
-    """One victim, or with `worker` one surplus worker of an elastic job."""
-
-    job: WorkloadState
-    loss: float
-    amount: Milli
-    worker: WorkerPlacement | None = None
-
-    @property
-    def workers(self) -> tuple[WorkerPlacement, ...]:
-        return self.job.placement if self.worker is None else (self.worker,)
-
-    @property
-    def standing(self) -> Iterable[tuple[WorkerPlacement, Demand]]:
-        """Each of its workers with what it needs."""
-        return self.job.standing if self.worker is None else ((self.worker, self.job.request.demand),)
-
-    @property
-    def beside(self) -> Beside:
-        """The CPUs and the memory that it gives back."""
-        return self.job.beside if self.worker is None else beside((self.job.request.demand,))
-
-    @property
-    def gone(self) -> bool:
-        """Whether it has been made already, or can no longer be made."""
-        if self.worker is None:
-            return self.job.releasing or self.amount != self.job.amount
-        return self.job.releasing or self.worker not in self.job.placement
-
-
-def note_loss(losses: Losses, eviction: Eviction, sign: int = 1) -> None:
-    """Count what the projects of an eviction lose (or with -1 no longer lose) by it."""
-    project = eviction.job.project
-    assert project is not None
-    for step in project.path:
-        losses[step] = losses.get(step, 0) + sign * eviction.amount
-    if project.beside:
-        given_back = eviction.beside
-        for state in project.beside:
-            if amount := given_back[state.index]:
-                for step in state.path:
-                    losses[step] = losses.get(step, 0) + sign * amount
-
-
-def by_importance(eviction: Eviction) -> tuple[int, float, WorkloadId]:
-    """The lowest priority first, then the least work lost."""
-    return eviction.job.priority, eviction.loss, eviction.job.id
 
 
 class EligibilityRules(ABC):
@@ -99,9 +43,11 @@ class EligibilityRules(ABC):
         self.now = now
         self.protected_until: float | None = None
         self.spared: Container[WorkloadId] = ()
+        self.some_cross = False
+        """Whether the eviction of somebody would have crossed a floor."""
 
     @abstractmethod
-    def classes(self) -> Iterator[Iterator[Eviction]]:
+    def classes(self) -> Iterator[VictimClass]:
         """The evictions that might be made."""
 
     @abstractmethod
@@ -112,18 +58,11 @@ class EligibilityRules(ABC):
         """Whether these, which have been made, are still allowed now that some others were undone."""
         return True
 
-    def _whole(self, projects: Iterable[ProjectState], priority: int) -> Iterator[Eviction]:
-        """The jobs of some projects that have one priority, the one that loses the least work first."""
-        each = [self._by_loss(project, priority) for project in projects]
-        for entry in each[0] if len(each) == 1 else heapq.merge(*each):
-            yield entry[-1]
-
-    def _by_loss(
-        self, project: ProjectState, priority: int
-    ) -> Iterator[tuple[float, float, float, WorkloadId, Eviction]]:
-        for loss, saved, started, id, job in self.state.candidates[project].by_loss(priority, self.now):
-            if self._unprotected(job):
-                yield loss, saved, started, id, Eviction(job, loss, job.amount)
+    def _whole(
+        self, projects: Sequence[ProjectState], priority: int, wanted: Callable[[Eviction], bool] | None = None
+    ) -> WholeJobs:
+        """The jobs of some projects that have one priority."""
+        return WholeJobs(self.state, projects, priority, self.now, self._unprotected, wanted)
 
     def _surplus(self, project: ProjectState, most: int | None = None) -> list[Eviction]:
         """The workers above their minimum of elastic jobs with a priority up to `most`."""
@@ -157,13 +96,13 @@ class Preemption(EligibilityRules):
         super().__init__(state, newcomer, now)
         self.project = project
 
-    def classes(self) -> Iterator[Iterator[Eviction]]:
+    def classes(self) -> Iterator[VictimClass]:
         candidates = self.state.candidates.get(self.project)
         if not candidates:
             return
         priority = self.newcomer.priority
         if candidates.elastic:
-            yield iter(self._surplus(self.project, priority))
+            yield Listed(self.state, self._surplus(self.project, priority))
         for lower in candidates.below(priority):
             yield self._whole([self.project], lower)
 
@@ -203,8 +142,6 @@ class Reclaim(EligibilityRules):
         self.within = within
         self.up_to = up_to
         self.to_fair_share = up_to is ReclaimUpTo.FAIR_SHARE and newcomer.preemptible
-        self.some_cross = False
-        """Whether the eviction of somebody would have crossed a floor."""
         self._comparisons: dict[ProjectState, PathComparison | None] = {}
 
     @property
@@ -216,14 +153,14 @@ class Reclaim(EligibilityRules):
         within_share = self.project.allocated + self.asked <= self.project.share
         return self.inside_guarantee or (self.to_fair_share and within_share)
 
-    def classes(self) -> Iterator[Iterator[Eviction]]:
+    def classes(self) -> Iterator[VictimClass]:
         state = self.state
         able = sorted(self._able(), key=lambda entry: (*entry[:2], entry[2].created, entry[2].name))
         classes = [[project for *_, project in equals] for _, equals in groupby(able, lambda entry: entry[:2])]
         for projects in classes:
             surplus = [e for p in projects if state.candidates[p].elastic for e in self._surplus(p)]
             if surplus:
-                yield iter(sorted(surplus, key=by_importance))
+                yield Listed(state, sorted(surplus, key=by_importance))
         for projects in classes:
             for priority in sorted({p for project in projects for p in state.candidates[project].classes}):
                 yield self._whole(projects, priority)
@@ -331,7 +268,7 @@ class Reclaim(EligibilityRules):
 class Recall(EligibilityRules):
     """A session takes back the build GPUs that were lent to jobs."""
 
-    def classes(self) -> Iterator[Iterator[Eviction]]:
+    def classes(self) -> Iterator[VictimClass]:
         own = self.newcomer.request.eligible
         nodes = self.state.nodes.by_name
         evictions = [
@@ -342,7 +279,7 @@ class Recall(EligibilityRules):
             if any(nodes[worker.node].bit & own for worker in job.placement)
         ]
         evictions.sort(key=lambda eviction: (eviction.loss, eviction.job.id))
-        yield iter(evictions)
+        yield Listed(self.state, evictions)
 
     def may_lose(self, eviction: Eviction, losses: Losses, floor: Floor) -> bool:
         return floor is Floor.KEPT

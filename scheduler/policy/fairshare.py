@@ -8,6 +8,10 @@ For the children of one project and the `total` it may use:
    divided again. Parts are cut to whole GPUs.
 4. Whole GPUs left over from the cutting go one at a time to the largest cut-off fraction, the older first on a tie.
 5. With `time_aware` k > 0 the weight in 3 becomes max(0, w + k (w - u)): w is the share of the weights, u that of use.
+
+`share_out` does so for all projects. `FairShares` keeps the result of a tree and brings it up to date: what is left to
+divide in 3 depends on the other projects only by a sum, so only those that changed or want more than their guarantee
+are looked at, and if everybody gets what they want, only those that changed.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from itertools import groupby
 from math import lcm
 
 from scheduler.model import ONE, Milli, ProjectName
-from scheduler.policy.projects import ProjectState
+from scheduler.policy.projects import ChangedProjects, ProjectState
 
 
 def share_out(roots: Sequence[ProjectState], total: Milli, time_aware: float = 0.0) -> None:
@@ -95,3 +99,76 @@ def _weights(level: list[ProjectState], time_aware: float) -> dict[ProjectName, 
     weights = {a.name: max(Fraction(0), parts[a.name] + k * (parts[a.name] - Fraction(a.usage))) for a in level}
     denominator = lcm(*[weight.denominator for weight in weights.values()])
     return {name: int(weight * denominator) for name, weight in weights.items()}
+
+
+class FairShares:
+    """The fair shares of a tree without `time_aware`, for one plan after another."""
+
+    def __init__(self, roots: Sequence[ProjectState], changed: ChangedProjects) -> None:
+        self._changed = changed
+        self._roots = _Siblings(roots, changed)
+
+    def share_out(self, total: Milli) -> None:
+        """As the function `share_out`: `total` or the demand of the projects that `changed` may be others now."""
+        for project in sorted(self._changed.demands, key=lambda project: -project.depth):
+            below = [child.wanted for child in project.children]
+            before, project.wanted = project.wanted, min(project.limit, sum(below) if below else project.demand)
+            if project.wanted != before:
+                self._siblings(project).want(project, before)
+        self._changed.demands.clear()
+        self._roots.divide(total)
+
+    def _siblings(self, project: ProjectState) -> _Siblings:
+        found = self._roots
+        for step in project.path[:0:-1]:
+            found = found.below[step]
+        return found
+
+
+class _Siblings:
+    """Projects with the same parent. `below` are the children of each that has any.
+
+    `_over` want more than their guarantee and may get it, `_excess` is by how much in all; `_promised` is the sum of
+    what all want within their guarantees. `_moved` want something else since the last time.
+    """
+
+    def __init__(self, projects: Sequence[ProjectState], changed: ChangedProjects) -> None:
+        self.below = {project: _Siblings(project.children, changed) for project in projects if project.children}
+        self._changed = changed
+        self._over: set[ProjectState] = set()
+        self._moved: set[ProjectState] = set()
+        self._excess: Milli = 0
+        self._promised: Milli = 0
+        self._total: Milli = 0
+        self._content = True
+
+    def want(self, project: ProjectState, before: Milli) -> None:
+        guarantee, wanted = project.guarantee, project.wanted
+        self._promised += min(guarantee, wanted) - min(guarantee, before)
+        self._moved.add(project)
+        if project.weight > 0:
+            self._excess += max(0, wanted - guarantee) - max(0, before - guarantee)
+            (self._over.add if wanted > guarantee else self._over.discard)(project)
+
+    def divide(self, total: Milli) -> None:
+        if self._moved or total != self._total:
+            self._total = total
+            self._divide(max(0, total - self._promised))
+            self._moved.clear()
+        for project, children in self.below.items():
+            children.divide(min(project.share, total))
+
+    def _divide(self, rest: Milli) -> None:
+        content, self._content = self._content, self._excess <= rest
+        concerned = self._moved if content and self._content else self._moved | self._over
+        before = [(project, project.share) for project in concerned]
+        for project in concerned:
+            project.share = min(project.guarantee, project.wanted)
+        if self._content:
+            for project in concerned & self._over:
+                project.share = project.wanted
+        else:
+            by_priority = sorted(self._over, key=lambda project: -project.priority)
+            for _, level in groupby(by_priority, key=lambda project: project.priority):
+                rest = _divide_surplus(list(level), rest, 0.0)
+        self._changed.sums.update([project for project, share in before if project.share != share])

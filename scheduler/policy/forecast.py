@@ -31,19 +31,19 @@ from scheduler.policy.similar import Draws, SimilarRunTimes, run_time
 from scheduler.policy.types import Action, Decision, Plan, Snapshot
 
 STEPS = 500
-"""How many plans are made at the most …"""
+"""The most plans of a forecast …"""
 
 GRAIN = 0.05
-"""Ends that lie closer together than this part of the time until then are taken as one, the last of them."""
+"""Ends that differ by less than this part of the time until then count as one, at the last of them."""
 
 WARNED = 3600.0
-"""So many seconds before a guarantee rises, the owners of jobs that make room for it are told."""
+"""How many seconds before a guarantee rises the owners of jobs that make room for it are warned."""
 
 ASSUMED = 512
-"""How many jobs are assumed at the most to use what a project will be guaranteed."""
+"""The most jobs that are assumed to use what a project will be guaranteed."""
 
 LOOKS = 600_000
-"""… and how many workloads all of them look at, so that a large pool is not played as far as a small one."""
+"""… and the most workloads that all of them process, so that a large pool is not simulated as far as a small one."""
 
 
 Range = tuple[float, float]
@@ -52,9 +52,9 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A job that runs gives its GPUs to `project` when the guarantee of that rises `at` a time, which is known in
-    `timezone`. It is `certain` where jobs wait for it, and else assumes that the guarantee will be used; `until` is
-    when the job is likely to go on."""
+    """A running job gives its GPUs to `project` when the guarantee of that project rises `at` a time, shown in
+    `timezone`. It is `certain` where jobs wait for the guarantee; otherwise the guarantee is assumed to be used.
+    `until` is when the job is likely to continue."""
 
     at: float
     project: ProjectName
@@ -65,11 +65,11 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The first start of every workload that waits (also of one that has to give way), as far as it can be known.
+    """The first start of every waiting workload (also of one that will be stopped), as far as it can be known.
 
-    `until` is the instant up to which the policy was played, where there was more to play: whoever has no start there
-    starts later. Where it is `None`, nobody can say when the others start. `ranges` is the earliest and the latest
-    start that are likely (`accuracy.Accuracy`). `pauses` has the running jobs that make room when a guarantee rises.
+    `until` is the instant at which the simulation was cut off: workloads without a start there start later. Where it is
+    `None`, the starts of the others cannot be estimated. `ranges` is the earliest and the latest start that are likely
+    (`accuracy.Accuracy`). `pauses` has the running jobs that make room when a guarantee rises.
     """
 
     starts: Mapping[WorkloadId, float] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Forecast:
 
 
 def rises_soon(pool: Pool, now: float) -> bool:
-    """Whether a guarantee rises so soon that those in its way are warned."""
+    """Whether a guarantee rises so soon that the owners of jobs in its way must be warned."""
     return any(p.changes[0].at <= now + WARNED and _rises(p) for p in pool.projects if p.changes)
 
 
@@ -94,7 +94,7 @@ def _nothing_similar(workload: Workload) -> Sequence[float]:
 
 
 def forecast(snapshot: Snapshot, similar: SimilarRunTimes = _nothing_similar) -> Forecast:
-    """Play the policy forward from a snapshot."""
+    """Simulate the policy forward from a snapshot."""
     future = _Future(snapshot, similar)
     try:
         for _ in range(max(1, min(STEPS, LOOKS // max(1, len(snapshot.workloads))))):
@@ -129,7 +129,7 @@ class _Future:
             self._note_end(workload)
 
     def step(self) -> bool:
-        """Make a plan and carry it out, or go on to when somebody ends; false where nothing more is known to happen."""
+        """Make a plan and carry it out, or advance to the next end; false where nothing more is known to happen."""
         if self._change_guarantees():
             self._planner.dissolve()
             self._planner = Planner(self._pool, self._nodes, self._workloads.values())
@@ -151,18 +151,18 @@ class _Future:
         return self._advance(plan.again_at)
 
     def forecast(self, until: float | None = None) -> Forecast:
-        """What was found, up to an instant."""
+        """The results, up to an instant."""
         starts = {id: start for id, start in self.starts.items() if id not in self._assumed}
         pauses = {id: replace(pause, until=starts.get(id)) for id, pause in self._pauses.items()}
         return Forecast(starts, until, pauses=pauses)
 
     @property
     def over(self) -> bool:
-        """Whether all that waits has started, and no guarantee rises so soon that others are to be warned."""
+        """Whether all waiting workloads have started, and no guarantee rises so soon that others must be warned."""
         return not self.unstarted and not rises_soon(self._pool, self._begin)
 
     def _change_guarantees(self) -> bool:
-        """Let the guarantees change that do by now; whether any did."""
+        """Apply the changes of guarantees that are due; whether there were any."""
         due = {p.name: p.changes[0] for p in self._pool.projects if p.changes and p.changes[0].at <= self.now}
         if not due:
             return False
@@ -180,8 +180,7 @@ class _Future:
         return True
 
     def _assume_use(self, project: Project, change: GuaranteeChange) -> None:
-        """What a project is guaranteed and does not ask for yet is asked for by jobs of one GPU, until the next
-        change."""
+        """Assume that jobs of one GPU use the unused part of a project's guarantee until the next change."""
         asked = sum([each.request.gpus for each in self._workloads.values() if each.request.project == project.name])
         missing = ((change.guaranteed or 0) - asked) // ONE
         runtime = project.changes[1].at - change.at if len(project.changes) > 1 else None
@@ -192,7 +191,7 @@ class _Future:
             self._assumed.add(id)
 
     def _note_pauses(self, plan: Plan) -> None:
-        """Those that run now and are stopped because a guarantee rises."""
+        """Record the running jobs that are stopped because a guarantee rises."""
         for id, decision in plan.changes.items() if self._rising else ():
             change = self._rising.get(self._workloads[id].request.project)
             if decision.action is not Action.START or change is None:
@@ -206,7 +205,7 @@ class _Future:
                     self._pauses[victim] = Pause(change.at, project, change.timezone, certain)
 
     def dissolve(self) -> None:
-        """Nothing more is asked of it."""
+        """Release its memory."""
         self._planner.dissolve()
 
     def _release_stopping(self, plan: Plan) -> None:
@@ -246,7 +245,7 @@ class _Future:
             heapq.heappush(self._ends, (end, workload.id))
 
     def _holds(self, end: float, id: WorkloadId) -> bool:
-        """Whether this is still when the workload ends: it may have been stopped and started again meanwhile."""
+        """Whether this end is still valid: the workload may have been stopped and started again meanwhile."""
         workload = self._workloads.get(id)
         return workload is not None and self._end(workload) == end
 
@@ -267,7 +266,7 @@ class _Future:
         return None if runtime is None else started + runtime
 
     def _run_time(self, workload: Workload, ran: float) -> float | None:
-        """Of the attempt that has run for `ran` seconds; what was done in attempts before counts."""
+        """The run time of an attempt that has run for `ran` seconds; work of earlier attempts counts."""
         runs = self._similar(workload)
         if not runs:
             return workload.request.expected_runtime
@@ -276,7 +275,8 @@ class _Future:
 
 
 def _of_a_kind(workload: Workload) -> tuple[str, int, float, str]:
-    """Similar jobs beside each other, by how long they have run: draws are spread evenly over such."""
+    """A sort key that puts similar jobs next to each other, by how long they have run: draws are spread evenly over
+    them."""
     started = workload.started
     return workload.request.project, workload.request.gpus, float("inf") if started is None else started, workload.id
 

@@ -1,7 +1,7 @@
 """When a running job may be restarted with more workers.
 
-Growing is a gain that nobody asked for, so it must not cost what was done: a job that has never saved its state would
-begin from nothing, and one that was only just started, or is about to end, would lose more time than it gains.
+Growing is optional, so it must not lose work: a job that has never saved its state would start from the beginning, and
+one that has just started, or is about to end, would lose more time than it gains.
 
 It grows on idle GPUs, and inside its project's guarantee on those that the project may reclaim.
 """
@@ -29,8 +29,7 @@ NEVER = float("inf")
 
 
 def may_grow_from(job: WorkloadState, interval: float, now: float) -> float:
-    """The time from which on a job may grow (`NEVER`: not as far as is known). One that the same plan starts may at
-    once.
+    """The time from which a job may grow (`NEVER`: not known). A job that the same plan starts may grow at once.
 
     `interval` is how long an attempt runs at least before that; where it is 0 a job's restart costs nothing.
     """
@@ -41,7 +40,7 @@ def may_grow_from(job: WorkloadState, interval: float, now: float) -> float:
         return NEVER
     runtime = workload.request.expected_runtime
     if runtime is not None and now <= workload.started + runtime < now + interval:
-        return NEVER  # of one that should have ended by now nobody knows when it will
+        return NEVER  # a job that should have ended by now has no known end
     return max(workload.started + interval, job.protected_until)
 
 
@@ -123,7 +122,7 @@ class Growth:
         return self.placer.place(job.request, 1, NOW, beside) if beside else None
 
     def _reclaim(self, job: WorkloadState, project: ProjectState, order: ProjectOrder) -> list[WorkerPlacement] | None:
-        """The place of somebody who holds what the project is guaranteed."""
+        """A place of a job that holds GPUs of the project's guarantee."""
         beside = self._beside(job, project)
         result = self.preemptor.find_worker(job, project, beside, self.grown) if beside else None
         if result is None:
@@ -148,7 +147,7 @@ class Growth:
                 return NO_NODES
         over, nodes = project.nodes_at_limit(0), self.state.nodes.by_name
         if over and any(nodes[worker.node].bit & over for worker in job.placement):
-            return NO_NODES  # it could not begin again where it stands
+            return NO_NODES  # it could not restart in its own places
         kept_from = project.nodes_at_limit(request.worker_amount)
         return (
             self.placer.beside(request, job.placement) & ~kept_from & ~self.reservations.kept_from_growing(job, project)

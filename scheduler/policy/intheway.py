@@ -1,4 +1,4 @@
-"""What keeps a job waiting that would be in the way of a guarantee that changes (`lookahead`)."""
+"""The blocker of a job that would be in the way of a changing guarantee (`lookahead`)."""
 
 from __future__ import annotations
 

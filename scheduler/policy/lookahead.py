@@ -1,14 +1,14 @@
-"""Keeps jobs that nobody may stop out of the way of a guarantee that changes.
+"""Keeps jobs that cannot be stopped out of the way of a changing guarantee.
 
-A guarantee that rises by calendar is met by reclaim when it does, from jobs that may be stopped then. A job that may
-not be, because it can't be preempted or is within its minimum run time, starts only if
+When a guarantee rises by calendar, its GPUs are reclaimed from jobs that may be stopped then. A job that may not be
+stopped, because it cannot be preempted or is within its minimum run time, starts only if
 
 - it is expected to end, or may be stopped, before the guarantee changes, or
 - it will be inside its own project's guarantee then, or
 - what such jobs hold beyond their guarantees then leaves enough GPUs for all that is guaranteed.
 
-All other jobs start as ever: they use the GPUs until then. A job that was held back is judged again in every plan, and
-others of its request class that end sooner are tried in its place.
+All other jobs start as usual and use the GPUs until then. A job that was held back is evaluated again in every plan,
+and others of its request class that end sooner are tried instead.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scheduler.policy.projects import ProjectState
 from scheduler.policy.workloads import RequestClass, WorkloadState
 
 PASSED_OVER = 100
-"""So many jobs of a request class are passed over in one plan."""
+"""The most jobs of a request class that are passed over in one plan."""
 
 
 class Ahead(NamedTuple):
@@ -42,27 +42,37 @@ class Ahead(NamedTuple):
         return self.project.guarantee_at(self.at) > before
 
 
+def changes_ahead(partitions: Iterable[Partition]) -> Sequence[Ahead]:
+    """All changes of guarantees that are known, the first first."""
+    return sorted(
+        [
+            Ahead(change.at, project.name, project, number)
+            for partition in partitions
+            for project in partition.projects.values()
+            for number, change in enumerate(project.changes)
+        ],
+        key=lambda ahead: ahead[:2],
+    )
+
+
 class LookAhead:
-    """That of one cycle. `found` is what keeps jobs waiting, by project and request class; `started` is what the cycle
-    has started so far."""
+    """The look-ahead of one cycle to the changes `ahead`. `found` has the blockers by project and request class;
+    `started` the jobs that the cycle has started."""
 
     def __init__(
-        self, state: PoolState, partitions: Sequence[Partition], started: Sequence[WorkloadState], now: float
+        self,
+        state: PoolState,
+        partitions: Sequence[Partition],
+        ahead: Sequence[Ahead],
+        started: Sequence[WorkloadState],
+        now: float,
     ) -> None:
         self._state = state
         self._capacity = {partition.key: partition.capacity for partition in partitions}
         self._roots = {partition.key: partition.roots for partition in partitions}
         self._started = started
         self._now = now
-        self._ahead = sorted(
-            [
-                Ahead(change.at, project.name, project, number)
-                for partition in partitions
-                for project in partition.projects.values()
-                for number, change in enumerate(project.changes)
-            ],
-            key=lambda ahead: ahead[:2],
-        )
+        self._ahead = ahead
         self._stay: dict[float, tuple[int, dict[ProjectState, Milli]]] = {}
         self._passed: dict[RequestClass, int] = {}
         self.found: dict[tuple[ProjectName, RequestClass], InTheWay] = {}
@@ -75,7 +85,7 @@ class LookAhead:
         return self._passed[request] <= PASSED_OVER
 
     def in_the_way(self, job: WorkloadState, project: ProjectState, request: RequestClass) -> bool:
-        """Whether a newcomer would hold something that is guaranteed to somebody when it can't be stopped yet."""
+        """Whether a newcomer would hold what is guaranteed to others at a time when it cannot be stopped."""
         if not self._ahead:
             return False
         until = self._until(job.workload.request, self._now)
@@ -88,7 +98,7 @@ class LookAhead:
         return False
 
     def _until(self, request: Request, begun: float) -> float:
-        """Until when a job is expected to run without anybody being able to stop it."""
+        """Until when a job is expected to run without being preemptible."""
         end = float("inf") if request.expected_runtime is None else max(self._now, begun + request.expected_runtime)
         return min(end, begun + request.min_runtime) if request.preemptible else end
 
@@ -115,7 +125,7 @@ class LookAhead:
         return False
 
     def _staying(self, at: float) -> dict[ProjectState, Milli]:
-        """What jobs hold that will still run then and can't be stopped, by project and those above."""
+        """What jobs that will still run then and cannot be stopped hold, by project and its ancestors."""
         if at not in self._stay:
             running = {id: job for jobs in self._state.standing.values() for id, job in jobs.items()}
             self._stay[at] = 0, {}

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from scheduler.model import Node, NodeName
-from scheduler.policy.nodes import NodeIndex
+from scheduler.policy.nodeindex import NodeIndex
 from scheduler.policy.partitions import Partition, usable
 from scheduler.policy.plannerstate import PlannerState
 from scheduler.policy.sets import FIRST_NODE, NodeSet, union
@@ -19,11 +19,11 @@ from scheduler.policy.topology import Topology
 from scheduler.policy.workloads import WorkloadState
 
 _LEFT = 16
-"""So many places of nodes that have left are kept, or as many as there are nodes."""
+"""The most places of removed nodes that are kept, or as many as there are nodes."""
 
 
 def change_nodes(planner: PlannerState, nodes: Sequence[Node]) -> int | None:
-    """Take over the nodes of a pool. Returns how many workloads were read again; None if a new planner is needed."""
+    """Update the nodes of a pool. Returns how many workloads were read again; None if a new planner is needed."""
     index = planner.state.nodes
     places = _places(index, nodes)
     if places is None:
@@ -83,7 +83,8 @@ def _redeclared(index: NodeIndex, place: int, spec: Node) -> bool:
     """Whether more differs than its foreign use and whether it is cordoned."""
     if place >= len(index.all):
         return True
-    return replace(index.all[place].spec, foreign=spec.foreign, schedulable=spec.schedulable) != spec
+    before = index.all[place].spec
+    return replace(before, foreign=spec.foreign, failing=spec.failing, schedulable=spec.schedulable) != spec
 
 
 def _depends(job: WorkloadState, names: set[NodeName]) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from scheduler.model import ONE, WorkerPlacement
 from scheduler.policy.demands import Demand
-from scheduler.policy.eligibility import NOTHING_LOST, EligibilityRules, Eviction, Floor, Losses, note_loss
+from scheduler.policy.eligibility import EligibilityRules
+from scheduler.policy.evictions import NOTHING_LOST, Eviction, Floor, Losses, note_loss
 from scheduler.policy.nodes import LATER, NodeState
 from scheduler.policy.sets import FIRST_GPU
 from scheduler.policy.workloads import WorkloadState
@@ -217,7 +218,7 @@ class NodeTrial:
         return evictions
 
     def begin_again(self, rules: EligibilityRules, demand: Demand, count: int) -> None:
-        """Things have changed in this node: take those that were looked at anew, as far as they are needed."""
+        """The node has changed: try the candidates considered again, as far as they are needed."""
         looked_at = [*self.evictions, *reversed(self.spare)]
         self.spare = []
         self._open()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from scheduler.model import ONE, Milli, Node, Pool, Project, ProjectName, Quota
 from scheduler.policy import quotas
 from scheduler.policy.nodes import NodeState
-from scheduler.policy.projects import ProjectState, QuotaState, build_tree
+from scheduler.policy.projects import ChangedProjects, ProjectState, QuotaState, build_tree
 from scheduler.policy.quotas import PartitionKey
 from scheduler.policy.sets import ALL_NODES, NO_NODES, NodeSet, union
 
@@ -23,6 +23,7 @@ class Partition:
     key: PartitionKey
     projects: dict[ProjectName, ProjectState]
     roots: list[ProjectState]
+    changed: ChangedProjects
     nodes: NodeSet = NO_NODES
     capacity: Milli = 0
 
@@ -62,9 +63,10 @@ def _open(key: PartitionKey, projects: Sequence[Project]) -> Partition:
             for project in projects
         ]
     )
+    changed = ChangedProjects(tree.values())
     for project in tree.values():
-        project.partition = key
-    return Partition(key, tree, [project for project in tree.values() if project.parent is None])
+        project.partition, project.changed = key, changed
+    return Partition(key, tree, [project for project in tree.values() if project.parent is None], changed)
 
 
 def _limit(project: Project, key: PartitionKey) -> Milli | None:

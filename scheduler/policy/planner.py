@@ -29,7 +29,7 @@ def decide(snapshot: Snapshot) -> Plan:
         state.set_usage(snapshot.usage)
         plan = Cycle(state, snapshot.now).plan()
     concerned = [each for each in snapshot.workloads if each.running or each.id in plan.changes]
-    return replace(plan, stop_order=stop_order(snapshot, concerned, plan.changes))
+    return replace(plan, projects=dict(plan.projects), stop_order=stop_order(snapshot, concerned, plan.changes))
 
 
 @contextmanager
@@ -73,7 +73,7 @@ class Planner:
         self._nodes = tuple(nodes)
 
     def plan(self, now: float, usage: Mapping[ProjectName, float] | None = None) -> Plan:
-        """The plan at an instant, when projects have used so much of the pool recently (as `Snapshot.usage` has it).
+        """The plan at an instant, with the recent use of projects (as in `Snapshot.usage`).
 
         The planner does not assume that the plan is carried out: report what was done with `put`.
         """
@@ -84,8 +84,8 @@ class Planner:
                 return Cycle(self._state, now).plan()
 
     def dissolve(self) -> None:
-        """Let go of one workload after the other: of a hundred thousand at once is one step of the interpreter, in
-        which every other thread waits."""
+        """Release the workloads one by one: releasing a hundred thousand at once is one step of the interpreter, during
+        which all other threads wait."""
         workloads = self._state.workloads
         self._state.waiting.clear()
         while workloads:
@@ -114,7 +114,7 @@ class Planner:
 
 
 class SnapshotPlanner:
-    """Decides one snapshot after another, as `decide` does. Its plans stay as they are when the next one is made.
+    """Decides one snapshot after another, as `decide` does. Its plans stay valid when the next one is made.
 
     `read` is how many workloads the latest plan had to read, as `Planner.read` says.
     """
@@ -130,7 +130,7 @@ class SnapshotPlanner:
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         planner = self._planner
-        self._planner = None  # should this fail, the next begins anew
+        self._planner = None  # if this fails, the next one starts over
         if planner is None or self._pool != snapshot.pool:
             planner = Planner(snapshot.pool, snapshot.nodes, snapshot.workloads)
             self._workloads = {workload.id: workload for workload in snapshot.workloads}
@@ -146,12 +146,17 @@ class SnapshotPlanner:
         assert isinstance(plan.decisions, Decisions)
         self._decisions = plan.decisions.frozen()
         concerned = {**self._running, **{id: self._workloads[id] for id in plan.changes}}.values()
-        plan = replace(plan, decisions=self._decisions, stop_order=stop_order(snapshot, concerned, plan.changes))
+        plan = replace(
+            plan,
+            decisions=self._decisions,
+            projects=dict(plan.projects),  # here, not in the thread of whoever reads them first
+            stop_order=stop_order(snapshot, concerned, plan.changes),
+        )
         self._planner, self.read = planner, planner.read
         return plan
 
     def _changes(self, snapshot: Snapshot) -> Mapping[WorkloadId, Workload | None]:
-        """What is another workload than before, or may be, and who is gone."""
+        """The workloads that have changed, or may have, and those that are gone."""
         workloads = {workload.id: workload for workload in snapshot.workloads}
         changes: dict[WorkloadId, Workload | None] = dict.fromkeys(self._workloads.keys() - workloads.keys())
         known = self._workloads.get

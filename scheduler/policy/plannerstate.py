@@ -8,40 +8,37 @@ changes.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from scheduler.model import ONE, Environment, Milli, Node, Pool, ProjectName, Request, Workload, WorkloadId
+from scheduler.model import Environment, Milli, Node, Pool, ProjectName, Request, Workload, WorkloadId
 from scheduler.policy import resources
 from scheduler.policy.blocking import Blocked
-from scheduler.policy.fairshare import share_out
-from scheduler.policy.nodes import NodeIndex, NodeState
+from scheduler.policy.fairshare import FairShares, share_out
+from scheduler.policy.lookahead import changes_ahead
+from scheduler.policy.nodeindex import NodeIndex
+from scheduler.policy.nodes import NodeState
 from scheduler.policy.partitions import Partition, build_partitions
 from scheduler.policy.poolstate import PoolState
-from scheduler.policy.positions import Line
+from scheduler.policy.positions import Line, WaitingClass, positions
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.requestclasses import RequestClasses
 from scheduler.policy.service import ServiceLevels, by_service
 from scheduler.policy.sets import union
 from scheduler.policy.topology import Topology
+from scheduler.policy.usage import find_kept
 from scheduler.policy.workloads import Options, RequestClass, WorkloadState
 
 Waiting = Mapping[ProjectState, Mapping[RequestClass, list[WorkloadState]]]
 """The waiting jobs of each project, by what they ask for."""
 
 
-HELD = 2**0.125 - 1
-"""Recent use alone takes a GPU from one project for another only if it still would after the other had held it for an
-eighth of the half-life: if their use differs by this part of it. Otherwise, equal projects would take it in turns in
-every plan."""
-
-
 class PlannerState:
     """The workloads of a pool. `homeless` jobs are of no project that takes jobs; `train` is the nodes for jobs.
 
-    `projects` are those of the remainder, which is the whole pool where there are no other partitions.
-    `blocked` is what kept jobs waiting when it was told last.
+    `projects` are those of the remainder, which is the whole pool where there are no other partitions. `blocked` are
+    the latest blockers of waiting jobs.
     """
 
     def __init__(self, pool: Pool, nodes: Iterable[Node], workloads: Iterable[Workload] = ()) -> None:
@@ -64,6 +61,12 @@ class PlannerState:
         self._options: dict[tuple[ProjectName, RequestClass], Options] = {}
         self.partitions = build_partitions(pool, index.all, self.trains)
         self.projects = self.partitions[0].projects
+        self.changes_ahead = changes_ahead(self.partitions)
+        self._shares: FairShares | None = None
+        if len(self.partitions) == 1 and pool.settings.time_aware <= 0:
+            self._shares = FairShares(self.partitions[0].roots, self.partitions[0].changed)
+        self._frozen: dict[ProjectState, ProjectState] = {}
+        self._usage: Mapping[ProjectName, float] = {}
         self.resources: Sequence[resources.ResourceTree] = ()
         self.count_resources()
         self.levels = ServiceLevels(pool.settings)
@@ -74,8 +77,9 @@ class PlannerState:
                     project.held = {}
         self.state.limited = any(project.quotas for project in self.projects.values())
         self.train = union(node.bit for node in index.all if node.spec.schedulable and self.trains(node))
-        for workload in workloads:
-            self.put(workload)
+        with index.loading():
+            for workload in workloads:
+                self.put(workload)
         self.prepare()
 
     def put(self, workload: Workload) -> None:
@@ -93,7 +97,8 @@ class PlannerState:
         job = self.workloads[workload.id] = WorkloadState(workload, project, request, options)
         if build:
             self.sessions[job.id] = job
-        self._lines.pop(spec.project, None)
+        if self._lines:
+            self._lines.pop(spec.project, None)
         if workload.running:
             self._stand(job)
         elif project is None or project.children:
@@ -108,11 +113,11 @@ class PlannerState:
             jobs.append(job)
             if workload.nomination:
                 self.nominations[job.id] = job
-        _demand(job, 1)
+        if project is not None:
+            project.ask(job.wanted)
 
     def renew(self, workload: Workload) -> bool:
-        """Take over a job that waits as before and only looks ahead otherwise, as when its expected run time is another
-        one; whether that was all."""
+        """Update a waiting job of which only its expected run time has changed; whether that was all."""
         job = self.workloads.get(workload.id)
         if job is None or job.options or job.workload.running or job.project is None:
             return False
@@ -142,7 +147,7 @@ class PlannerState:
             self.patient[job.id] = lowest_at, job
 
     def apply_aging(self, now: float) -> float | None:
-        """Put those who have waited for too long on the lowest level; returns when the next one will have."""
+        """Put jobs that have waited too long on the lowest level; returns when the next one will have."""
         over = [job for at, job in self.patient.values() if at <= now]
         for job in over:
             del self.patient[job.id]
@@ -254,13 +259,22 @@ class PlannerState:
         """The places in line of the jobs of a project that wait, in whichever partition."""
         found = self._lines.get(project)
         if found is None:
-            parts = [partition.projects[project] for partition in self.partitions]
-            classes = [(part, jobs) for part in parts for jobs in self.waiting.get(part, {}).values()]
-            found = self._lines[project] = Line(classes)
+            found = self._lines[project] = Line(self._classes_of(project))
         return found
 
+    def positions(self, project: ProjectName, gone: Container[WorkloadId]) -> Mapping[WorkloadId, int]:
+        """The places of all jobs of a project that wait, counted without those that are `gone`."""
+        return positions(self._classes_of(project), gone)
+
+    def _classes_of(self, project: ProjectName) -> list[WaitingClass]:
+        parts = [partition.projects[project] for partition in self.partitions]
+        return [(part, jobs) for part in parts for jobs in self.waiting.get(part, {}).values()]
+
     def set_usage(self, usage: Mapping[ProjectName, float]) -> None:
-        """Take recent use over, by project, as a share of the pool."""
+        """Set recent use, by project, as a share of the pool."""
+        if not usage and not self._usage:
+            return
+        self._usage = usage
         for partition in self.partitions:
             for name, project in partition.projects.items():
                 project.usage = usage.get(name, 0.0)
@@ -270,7 +284,14 @@ class PlannerState:
 
         What jobs can't have in their first partition counts as demand in their next one, the most urgent jobs first.
         """
-        time_aware = self.pool.settings.time_aware
+        if self._shares is not None:
+            self._shares.share_out(self.partitions[0].capacity)
+        else:
+            self._share_out_all(self.pool.settings.time_aware)
+        for tree in self.resources:
+            tree.share_out()
+
+    def _share_out_all(self, time_aware: float) -> None:
         for partition in self.partitions:
             for project in partition.projects.values():
                 project.overflow = 0
@@ -287,22 +308,18 @@ class PlannerState:
             for partition in self.partitions:
                 share_out(partition.roots, partition.capacity, time_aware)
         if time_aware > 0:
-            self._find_kept(time_aware)
-        for tree in self.resources:
-            tree.share_out()
+            find_kept(self.partitions, time_aware)
 
-    def _find_kept(self, time_aware: float) -> None:
-        """Find the fair shares that hold against reclaim: as if each project had used less by `HELD` of what it
-        holds."""
-        capacity = max(ONE, sum([partition.capacity for partition in self.partitions]))
+    def frozen_projects(self) -> Mapping[ProjectState, ProjectState]:
+        """Copies of all projects that do not change any more; where it is known which have changed, of these."""
+        if self._shares is None or self.resources or self.state.limited:
+            for partition in self.partitions:
+                partition.changed.sums.update(partition.projects.values())
         for partition in self.partitions:
-            projects = partition.projects.values()
-            before = [(project, project.usage, project.share) for project in projects]
-            for project in projects:
-                project.usage -= HELD * project.allocated / capacity
-            share_out(partition.roots, partition.capacity, time_aware)
-            for project, usage, share in before:
-                project.kept, project.usage, project.share = project.share, usage, share
+            self._frozen.update([(project, project.frozen()) for project in partition.changed.sums])
+            if not self.resources:  # which may be counted no more
+                partition.changed.sums.clear()
+        return self._frozen.copy()
 
     def remove(self, id: WorkloadId) -> None:
         """A workload is gone (or never was)."""
@@ -347,7 +364,8 @@ class PlannerState:
         self.patient.pop(job.id, None)
         for index in (self.sessions, self.elastic, self.reduced, self.nominations, self.homeless):
             index.pop(job.id, None)
-        _demand(job, -1)
+        if job.project is not None:
+            job.project.ask(-job.wanted)
 
     def prepare(self) -> None:
         """Make ready for a plan: sort the jobs of every class to which one was added, and assign GPUs to foreign
@@ -376,15 +394,3 @@ def _take_out(jobs: list[WorkloadState], job: WorkloadState) -> None:
         del jobs[place]
     else:
         jobs.remove(job)
-
-
-def _demand(job: WorkloadState, sign: int) -> None:
-    """What a job holds, how far it may grow, or what it asks for counts as demand of its project and all above it."""
-    if job.project is None:
-        return
-    missing = max(0, job.request.workers - len(job.placement))
-    wanted = job.amount + missing * job.request.worker_amount
-    if job.request.groups:
-        wanted = max(job.amount, job.request.gang_amount)
-    for step in job.project.path:
-        step.demand += sign * wanted

@@ -1,8 +1,8 @@
-"""Playing a plan: the snapshot as it is when every start and stop of the plan has gone through at once."""
+"""Simulating a plan: the snapshot after every start and stop of the plan, at once or in steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from scheduler.model import Workload, WorkloadId
@@ -23,9 +23,48 @@ def carry_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
     return replace(snapshot, workloads=tuple(workloads))
 
 
+def begin(snapshot: Snapshot, plan: Plan) -> Snapshot:
+    """The snapshot when those that `plan` stops, moves or resizes have been told so and have not ended yet, as the
+    controller carries a plan out."""
+    workloads = [_told(each, plan.decisions[each.id], snapshot.now) for each in snapshot.workloads]
+    return replace(snapshot, workloads=tuple(workloads))
+
+
+def _told(workload: Workload, decision: Decision, now: float) -> Workload:
+    match decision.action:
+        case Action.START if decision.after:
+            return replace(workload, nomination=decision.placement)
+        case Action.START:
+            return _begun(workload, decision, now)
+        case Action.STOP:
+            return replace(workload, stopping=True, nomination=())
+        case Action.MOVE | Action.GROW | Action.SHRINK:
+            return replace(workload, stopping=True, nomination=decision.placement)
+        case Action.KEEP | Action.WAIT:
+            kept = decision.placement[: len(workload.nomination)] == workload.nomination
+            return workload if kept else replace(workload, nomination=())
+
+
+def release(snapshot: Snapshot, gone: Container[WorkloadId]) -> Snapshot:
+    """The snapshot when all that were stopping have ended: those that are `gone` leave, the others are queued again."""
+    workloads = [
+        _ended(each, snapshot.now) if each.stopping else each
+        for each in snapshot.workloads
+        if not each.stopping or each.id not in gone
+    ]
+    return replace(snapshot, workloads=tuple(workloads))
+
+
+def _ended(workload: Workload, now: float) -> Workload:
+    ended = after(workload, Decision(Action.STOP), now)
+    if workload.nomination:  # which is no preemption
+        ended = replace(ended, preempted=workload.preempted, preemptions=workload.preemptions)
+    return replace(ended, stopping=False)
+
+
 def stop_order(snapshot: Snapshot, concerned: Iterable[Workload], changes: Mapping[WorkloadId, Decision]) -> StopOrder:
-    """Who would be stopped next for other projects, once these decisions are carried out. `concerned` are the workloads
-    that run and those that the decisions change."""
+    """The jobs that would be stopped next for other projects, once these decisions are carried out. `concerned` are the
+    workloads that run and those that the decisions change."""
 
     def workloads() -> Iterator[Workload]:
         for workload in concerned:

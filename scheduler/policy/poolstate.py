@@ -1,7 +1,6 @@
 """The pool while a plan is made: nodes, projects, and which workloads run where.
 
-Every change is a step that is recorded with its inverse, so that a `Trial` can undo steps: checkpoint, try, and commit
-or roll back.
+Every change is a step recorded with its inverse, so a `Trial` can undo it: checkpoint, try, commit or roll back.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from typing import Any
 from scheduler.model import ONE, GpuKey, Milli, WorkerPlacement, WorkloadId
 from scheduler.policy.candidates import Candidates
 from scheduler.policy.demands import Beside, Demand, amount_of, beside
-from scheduler.policy.nodes import LATER, NOW, NodeIndex, NodeState, When
+from scheduler.policy.nodeindex import NodeIndex
+from scheduler.policy.nodes import LATER, NOW, NodeState, When
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.workloads import RequestClass, WorkloadState
 
@@ -60,7 +60,7 @@ class PoolState:
 
     def __init__(self, nodes: NodeIndex) -> None:
         self.nodes = nodes
-        self.candidates = defaultdict[ProjectState, Candidates](Candidates)
+        self.candidates = defaultdict[ProjectState, Candidates](lambda: Candidates(nodes.by_name))
         self.standing = defaultdict[int, dict[WorkloadId, WorkloadState]](dict)
         self.releasing: dict[int, dict[WorkloadId, list[WorkerPlacement]]] = {}
         self.releasing_jobs: dict[WorkloadId, tuple[WorkloadState, int]] = {}
@@ -72,7 +72,7 @@ class PoolState:
     # -- trials -------------------------------------------------------------------------------------------
 
     def trial(self) -> Trial:
-        """Steps to be tried: `with` it, and they are taken back at its end unless it is committed."""
+        """Steps to be tried: a context manager that rolls them back at its end unless it is committed."""
         return Trial(self._journal)
 
     def _did(self, inverse: Callable[..., None], *arguments: Any) -> None:
@@ -81,7 +81,7 @@ class PoolState:
     # -- what the snapshot says ---------------------------------------------------------------------------
 
     def load(self, job: WorkloadState) -> None:
-        """Put a running workload where it stands. The inverse is `unload`."""
+        """Place a running workload on its nodes. The inverse is `unload`."""
         if self.limited:
             self._count(job, job.placement, 1)
         if job.releasing:
@@ -116,7 +116,7 @@ class PoolState:
     # -- steps --------------------------------------------------------------------------------------------
 
     def seat(self, node: NodeState, demand: Demand, when: When) -> WorkerPlacement:
-        """A worker takes a place in a node that has one for it."""
+        """A worker takes a free place in a node."""
         worker = node.seat(demand, when)
         self.nodes.occupy(worker, demand)
         self._did(self.nodes.vacate, worker, demand)
@@ -139,7 +139,7 @@ class PoolState:
         return True
 
     def choose(self, job: WorkloadState, project: ProjectState, request: RequestClass) -> None:
-        """A job that waits is to run in the partition that this project and this request are for."""
+        """A waiting job will run in the partition of this project and this request."""
         before = job.project, job.request
         job.project, job.request = project, request
         self._did(self._choose_again, job, before)
@@ -148,7 +148,7 @@ class PoolState:
         job.project, job.request = choice
 
     def settle(self, job: WorkloadState, workers: Iterable[WorkerPlacement]) -> None:
-        """A workload gets places that have been taken for it already."""
+        """A workload gets places that were taken for it before."""
         before, more = job.placement, tuple(workers)
         amount = amount_of(more)
         self._resize(job, (*before, *more), amount)
@@ -158,11 +158,10 @@ class PoolState:
             self._did(self._count, job, more, -1)
 
     def release(self, job: WorkloadState) -> None:
-        """A running job is to stop: what it holds is free later, but not now."""
+        """A running job will stop: its places are free later, but not now."""
         self._unlist(job)
         for worker, demand in job.standing:
-            self.nodes.vacate(worker, demand)
-            self.nodes.hold(worker, demand)
+            self.nodes.leave(worker, demand)
         self._mark_releasing(job, job.placement)
         job.releasing = True
         self._charge(job, -job.amount)
@@ -183,8 +182,7 @@ class PoolState:
         job.releasing = False
         self._unmark_releasing(job, job.placement)
         for worker, demand in job.standing:
-            self.nodes.unhold(worker, demand)
-            self.nodes.occupy(worker, demand)
+            self.nodes.stay(worker, demand)
         self._list(job)
 
     def reinstate(self, job: WorkloadState) -> None:
@@ -198,7 +196,7 @@ class PoolState:
 
     @contextmanager
     def without_own(self, job: WorkloadState) -> Iterator[None]:
-        """What a job that is to leave still holds is free, as it is for the job itself."""
+        """The places that a leaving job still holds are free, as they are for the job itself."""
         held = list(job.standing)
         for worker, demand in held:
             self.nodes.unhold(worker, demand)
@@ -209,7 +207,7 @@ class PoolState:
                 self.nodes.hold(worker, demand)
 
     def move(self, job: WorkloadState, workers: Iterable[WorkerPlacement]) -> None:
-        """A job that leaves its places gets others, which have been taken for it already."""
+        """A job that leaves its places gets others, which were taken for it before."""
         before, amount = job.placement, job.amount
         job.releasing, job.moved = False, True
         job.placement = tuple(workers)
@@ -233,8 +231,7 @@ class PoolState:
         """An elastic job gives back one worker."""
         before = job.placement
         index = before.index(worker)
-        self.nodes.vacate(worker, job.request.demand)
-        self.nodes.hold(worker, job.request.demand)
+        self.nodes.leave(worker, job.request.demand)
         self._mark_releasing(job, (worker,))
         self._resize(job, before[:index] + before[index + 1 :], -amount_of((worker,)))
         self._charge_releasing(job, amount_of((worker,)))
@@ -250,8 +247,7 @@ class PoolState:
         self._charge_releasing(job, -amount_of((worker,)))
         self._resize(job, before, amount_of((worker,)))
         self._unmark_releasing(job, (worker,))
-        self.nodes.unhold(worker, job.request.demand)
-        self.nodes.occupy(worker, job.request.demand)
+        self.nodes.stay(worker, job.request.demand)
 
     def regrow(self, job: WorkloadState, worker: WorkerPlacement) -> None:
         """Undo `shrink` without undoing what came after it; `has_place` must hold."""
@@ -265,7 +261,7 @@ class PoolState:
     # -- questions ----------------------------------------------------------------------------------------
 
     def has_place(self, workers: Iterable[tuple[WorkerPlacement, Demand]]) -> bool:
-        """Whether all of these could stand (later) where they stood."""
+        """Whether all of these could (later) run where they ran."""
         held_beside: dict[str, tuple[int, int]] = {}
         shares: dict[GpuKey, Milli] = {}
         for worker, demand in workers:
@@ -345,7 +341,7 @@ class PoolState:
             job.project.allocate_releasing_beside(held, sign)
 
     def _count(self, job: WorkloadState, workers: tuple[WorkerPlacement, ...], sign: int) -> None:
-        """Note what a job holds (or no longer holds) on the nodes for which its projects have a limit."""
+        """Record what a job holds (or no longer holds) on the nodes for which its projects have a limit."""
         for step in job.project.path if job.project is not None else ():
             for quota in step.quotas:
                 for worker in workers:
@@ -357,9 +353,10 @@ class PoolState:
             job.project.allocate_releasing(amount)
 
     def _list(self, job: WorkloadState) -> None:
-        """Note where a workload stands; a running job that may be preempted is a candidate."""
-        for worker in job.placement:
-            self.standing[self.nodes.by_name[worker.node].index][job.id] = job
+        """Record the nodes of a workload; a running job that may be preempted is a candidate."""
+        for node in [self.nodes.by_name[worker.node] for worker in job.placement]:
+            node.version += 1
+            self.standing[node.index][job.id] = job
         if job.project is not None and job.preemptible and job.workload.running:
             self.candidates[job.project].add(job)
 

@@ -1,15 +1,14 @@
-"""The places in line of the jobs of one project, each found when somebody asks: a plan for a hundred thousand jobs that
-wait is asked about a few of them.
+"""The queue positions of the jobs of one project, each computed on demand: of a hundred thousand waiting jobs only a
+few are asked for.
 
-A line does not change: it is made from copies, so a plan says the same for ever.
+A line is made from copies and never changes, so a plan's positions stay the same.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import chain
 
 from scheduler.model import Milli, UserName, WorkloadId
@@ -17,19 +16,22 @@ from scheduler.policy.projects import ProjectState
 from scheduler.policy.workloads import UrgencyKey, WorkloadState
 
 APART = 32
-"""So many classes of equal rank are looked through one by one; more are merged when the line is made."""
+"""Up to this many classes of equal rank are scanned one by one; more are merged when the line is made."""
 
 _Rank = tuple[int, Milli]
 """What comes first in a job's urgency, and is that of all jobs of a class: priority, and what its user holds."""
 
 LineKey = tuple[_Rank, UrgencyKey]
 
+WaitingClass = tuple[ProjectState, Sequence[WorkloadState]]
+"""Waiting jobs of one project that ask for the same, in order; in a pool of several partitions with the project's part
+in which they wait."""
+
 
 class Line:
-    """`classes` are the waiting jobs of the project that ask for the same, each in order; in a pool of several
-    partitions with the project's part in which they wait."""
+    """`classes` are those of one project."""
 
-    def __init__(self, classes: Iterable[tuple[ProjectState, Sequence[WorkloadState]]]) -> None:
+    def __init__(self, classes: Iterable[WaitingClass]) -> None:
         self._held: dict[ProjectState, dict[UserName | None, Milli]] = {}
         found = defaultdict[_Rank, list[list[UrgencyKey]]](list)
         for project, jobs in classes:
@@ -43,23 +45,28 @@ class Line:
             ahead += sum([len(each) for each in lists])
 
     def position(self, job: WorkloadState) -> int | None:
-        """A job's place, from 1; `None` where it is not in the line."""
+        """A job's position, from 1; `None` where it is not in the line."""
         rank, urgency = self.key(job)
         if rank not in self._ranks:
             return None
         ahead, lists = self._ranks[rank]
         return 1 + ahead + sum([bisect_left(each, urgency) for each in lists])
 
-    @cached_property
-    def positions(self) -> Mapping[WorkloadId, int]:
-        """The places of all, for who asks about all."""
-        in_order = chain.from_iterable([sorted(chain(*lists)) for _, (_, lists) in sorted(self._ranks.items())])
-        return {urgency[-1]: position for position, urgency in enumerate(in_order, start=1)}
-
     def key(self, job: WorkloadState) -> LineKey:
-        """Who has a lesser one is ahead."""
+        """A sort key: jobs with a lesser one are ahead."""
         return self._rank(job), job.urgency
 
     def _rank(self, job: WorkloadState) -> _Rank:
         held = self._held.get(job.project) if job.project is not None else None
         return job.urgency_among(held)[:2]
+
+
+def positions(classes: Iterable[WaitingClass], gone: Container[WorkloadId]) -> Mapping[WorkloadId, int]:
+    """The places of all jobs of one project, counted without those that are `gone`: quicker than one by one."""
+    in_order: list[UrgencyKey] = []
+    for project, jobs in classes:
+        left = [job for job in jobs if job.id not in gone]
+        held = project.held
+        in_order += [job.urgency_among(held) for job in left] if held else [job.urgency for job in left]
+    in_order.sort()
+    return {urgency[-1]: position for position, urgency in enumerate(in_order, start=1)}

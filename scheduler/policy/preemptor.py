@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import replace
 
-from scheduler.model import ReclaimUpTo, Settings, WorkloadId
+from scheduler.model import ReclaimUpTo, Settings, WorkerPlacement, WorkloadId
 from scheduler.policy.consolidation import Consolidation
-from scheduler.policy.eligibility import EligibilityRules, Floor, Preemption, Reclaim
+from scheduler.policy.eligibility import EligibilityRules, Preemption, Reclaim
+from scheduler.policy.evictions import Floor
 from scheduler.policy.nodes import LATER
 from scheduler.policy.placement import Placer
 from scheduler.policy.poolstate import PoolState
@@ -22,6 +23,9 @@ from scheduler.policy.sets import NO_NODES, NodeSet
 from scheduler.policy.victims import NOTHING_OVER, Budget, SearchResult, VictimSearch, over_limits
 from scheduler.policy.wakeup import Wakeup
 from scheduler.policy.workloads import RequestClass, WorkloadState
+
+Moved = list[tuple[WorkloadState, tuple[WorkerPlacement, ...]]]
+"""Jobs with the places to which they were moved."""
 
 
 class Preemptor:
@@ -70,6 +74,7 @@ class Preemptor:
             return self._stop_others(job, project, limited, kept_from)
         with self.state.trial():
             moves = self._consolidate(job, kept_from)
+            moved = [] if moves is None else [(eviction.job, eviction.job.placement) for eviction in moves.evictions]
         if moves is None:
             return self._stop_others(job, project, limited, kept_from)
         with self.state.trial() as trial:
@@ -77,7 +82,19 @@ class Preemptor:
             if result is not None and result.loss < moves.loss:
                 trial.commit()
                 return result
-        return self._consolidate(job, kept_from)
+        self._move_again(job, moves, moved)
+        return moves
+
+    def _move_again(self, job: WorkloadState, moves: SearchResult, moved: Moved) -> None:
+        """Carry out moves that were found before and have been undone."""
+        for other, _ in moved:
+            self.state.release(other)
+        taken = self.state.take_places(moves.workers, job.request)
+        assert taken
+        for other, placement in moved:
+            taken = self.state.take_places(placement, other.request)
+            assert taken
+            self.state.move(other, placement)
 
     def find_worker(
         self, job: WorkloadState, project: ProjectState, mask: NodeSet, spared: Container[WorkloadId]
@@ -98,7 +115,7 @@ class Preemptor:
         return result
 
     def _too_early(self, job: WorkloadState) -> bool:
-        """Whether it has not waited for long enough to take from others."""
+        """Whether it has not waited long enough to take GPUs from others."""
         delay, workload = self.settings.preemption_delay, job.workload
         since = workload.submitted if workload.preempted is None else workload.preempted
         if not delay or since + delay <= self.wakeup.now:
@@ -158,7 +175,7 @@ class Preemptor:
         request = job.request
         within = _fullest(request, project) if limited else None
         if limited and (within is None or within is project or breaks_guarantee(request, project)):
-            return None  # nobody else's GPUs would help
+            return None  # stopping others would not help
         now, up_to = self.wakeup.now, self.settings.reclaim
         plain = Reclaim(self.state, job, project, now, up_to=up_to, within=within)
         if not project.beside or not any(request.gang_beside):

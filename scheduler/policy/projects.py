@@ -42,6 +42,17 @@ class QuotaState:
         return twin
 
 
+class ChangedProjects:
+    """The projects of one partition whose `sums` or whose demand (`demands`) have changed since these were last
+    read."""
+
+    __slots__ = ("demands", "sums")
+
+    def __init__(self, projects: Iterable[ProjectState] = ()) -> None:
+        self.sums = set(projects)
+        self.demands = set(self.sums)
+
+
 class ProjectState:
     """One project in one partition of the pool, its place in the tree and its sums.
 
@@ -51,13 +62,13 @@ class ProjectState:
     Where jobs wait in the order `served`, `held` is what each user holds of it and `returns` counts how often somebody
     gave something back.
 
-    `beside` has how it stands with CPUs and memory, in the pool as a whole, where nodes or projects declare any.
+    `beside` has its state for CPUs and memory, in the whole pool, where nodes or projects declare any.
     """
 
     __slots__ = (
-        "allocated", "beside", "changes", "children", "created", "demand", "depth", "guarantee", "held", "kept",
-        "limit", "name", "non_preemptible", "order", "overflow", "parent", "partition", "path", "priority", "quotas",
-        "releasing", "returns", "share", "usage", "wanted", "weight",
+        "allocated", "beside", "changed", "changes", "children", "created", "demand", "depth", "guarantee", "held",
+        "kept", "limit", "name", "non_preemptible", "order", "overflow", "parent", "partition", "path", "priority",
+        "quotas", "releasing", "returns", "share", "usage", "wanted", "weight",
     )  # fmt: skip
 
     def __init__(self, project: Project, parent: ProjectState | None) -> None:
@@ -87,6 +98,7 @@ class ProjectState:
         self.returns = 0
         self.beside: tuple[ResourceState, ...] = ()
         self.changes = project.changes
+        self.changed: ChangedProjects = ChangedProjects() if parent is None else parent.changed
 
     def guarantee_at(self, at: float) -> Milli:
         """What it will be guaranteed, as far as changes are known."""
@@ -120,6 +132,7 @@ class ProjectState:
         twin = ProjectState.__new__(ProjectState)
         twin.name, twin.guarantee, twin.limit = self.name, self.guarantee, self.limit
         twin.share, twin.allocated, twin.non_preemptible = self.share, self.allocated, self.non_preemptible
+        twin.demand = self.demand
         twin.partition = self.partition
         twin.quotas = tuple([quota.frozen() for quota in self.quotas])
         twin.beside = tuple([state.frozen_beside() for state in self.beside])
@@ -127,11 +140,19 @@ class ProjectState:
 
     def allocate(self, amount: Milli, non_preemptible: bool) -> None:
         """Hold `amount` more (or less, where it is negative)."""
+        self.changed.sums.update(self.path)
         for project in self.path:
             project.allocated += amount
         if non_preemptible:
             for project in self.path:
                 project.non_preemptible += amount
+
+    def ask(self, amount: Milli) -> None:
+        """Its jobs ask for `amount` more (or less)."""
+        self.changed.sums.update(self.path)
+        self.changed.demands.update(self.path)
+        for project in self.path:
+            project.demand += amount
 
     def allocate_to(self, user: UserName | None, amount: Milli) -> None:
         """A user holds `amount` more (or less) of a project whose jobs wait in the order `served`."""
@@ -140,7 +161,7 @@ class ProjectState:
         self.returns += amount < 0
 
     def allocate_beside(self, held: Beside, sign: int, non_preemptible: bool) -> None:
-        """Hold so many more CPUs and so much more memory (or with -1 less)."""
+        """Hold more CPUs and memory (or with -1 less)."""
         for state in self.beside:
             if held[state.index]:
                 state.allocate(sign * held[state.index], non_preemptible)
@@ -180,7 +201,7 @@ class ProjectState:
         return None
 
     def over_limit_beside(self, asked: Beside) -> bool:
-        """Whether so many more CPUs and so much more memory would exceed a limit of the path."""
+        """Whether more CPUs and memory would exceed a limit of the path."""
         return any(asked[state.index] and state.over_limit(asked[state.index]) is not None for state in self.beside)
 
     def over_guarantee_beside(self, asked: Beside) -> bool:
@@ -195,7 +216,7 @@ class ProjectState:
 
 
 class Resource(StrEnum):
-    """What workers need beside GPUs."""
+    """What workers need besides GPUs."""
 
     CPUS = "cpus"
     MEMORY = "memory"
@@ -211,7 +232,7 @@ class Resource(StrEnum):
 
 
 class ResourceState(ProjectState):
-    """How a project stands with its CPUs (thousandths) or its memory (MiB): `index` is the resource's in `Beside`.
+    """The state of a project's CPUs (thousandths) or memory (MiB): `index` is the resource's in `Beside`.
 
     A guarantee that is `declared` also bounds what can't be preempted. Another follows that of the GPUs.
     """

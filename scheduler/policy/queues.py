@@ -1,4 +1,4 @@
-"""Who is next: the queue of each project, and the order of the projects.
+"""The queue of each project, and the order of the projects.
 
 Jobs of one project that ask for the same share one queue and are judged once: when the first of a class can't start,
 none of it can, and the class is closed for this cycle. The order of the projects is asked again after every placement,
@@ -21,7 +21,7 @@ OrderKey = tuple[bool, bool, int, float, float, Milli, float]
 class JobClassQueue:
     """Jobs of one project that ask for the same, the first in line first; `at` is the next, `asked` what it takes.
 
-    Jobs that have a place already are passed over, unless the queue is for jobs that `grow`.
+    Jobs that have a place already are skipped, unless the queue is for jobs that `grow`.
     """
 
     __slots__ = ("asked", "at", "grow", "request", "workloads")
@@ -124,16 +124,16 @@ class ProjectOrder:
             self._push(step)
 
     def _push(self, project: ProjectState) -> None:
-        asked = self._asked(project)
+        name, asked = project.name, self._asked(project)
         if asked is None:
-            self._keys[project.name] = None
+            self._keys[name] = None
             return
-        self._next[project.name] = asked
+        self._next[name] = asked
         key = order_key(project, asked)
-        if key != self._keys.get(project.name):
-            self._keys[project.name] = key
+        if key != self._keys[name]:
+            self._keys[name] = key
             heap = self._heaps[project.parent.name if project.parent else None]
-            heapq.heappush(heap, (key, project.name, next(self._pushed), project))
+            heapq.heappush(heap, (key, name, next(self._pushed), project))
 
     def _asked(self, project: ProjectState) -> Milli | None:
         """What the next job of the project, or of the first of its children, asks for."""

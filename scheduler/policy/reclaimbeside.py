@@ -1,4 +1,4 @@
-"""From whom a newcomer may take back CPUs and memory: from those who hold them, by the rules for GPUs.
+"""The jobs from which a newcomer may reclaim CPUs and memory, by the rules for GPUs.
 
 A project may take back what it is guaranteed of a resource from projects above their guarantee of it, and what it is
 due from projects above their due. A newcomer that needs GPUs must be within what its project is due of GPUs, too. Jobs
@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from scheduler.model import ReclaimUpTo
-from scheduler.policy.eligibility import Eviction, Floor, Losses, Reclaim, by_importance
+from scheduler.policy.eligibility import Reclaim
+from scheduler.policy.evictions import Eviction, Floor, Listed, Losses, VictimClass, by_importance
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState, ResourceState
 from scheduler.policy.workloads import WorkloadState
@@ -47,18 +48,18 @@ class ReclaimBeside(Reclaim):
     def rights(self) -> tuple[object, ...]:
         return (self.inside_guarantee, self.gpus, *[(index, part.inside_guarantee) for index, part in self.parts])
 
-    def classes(self) -> Iterator[Iterator[Eviction]]:
+    def classes(self) -> Iterator[VictimClass]:
         if self.gpus:
             yield from super().classes()
         able = sorted(self._able_beside(), key=lambda entry: (-entry[0], entry[1].created, entry[1].name))
         projects = [project for _, project in able]
         for project in projects:
             if self.state.candidates[project].elastic:
-                yield iter(sorted(self._surplus(project), key=by_importance))
-        for with_gpus in (False, True):
+                yield Listed(self.state, sorted(self._surplus(project), key=by_importance))
+        for wanted in (_without_gpus, _with_gpus):
             for project in projects:
                 for priority in self.state.candidates[project].below(None):
-                    yield (e for e in self._whole([project], priority) if bool(e.amount) is with_gpus and any(e.beside))
+                    yield self._whole([project], priority, wanted)
 
     def _able_beside(self) -> Iterator[tuple[float, ProjectState]]:
         """The projects that may lose something, with the part of what they hold that is above their due."""
@@ -102,6 +103,14 @@ class ReclaimBeside(Reclaim):
             for state in project.beside
             if state.index == index
         )
+
+
+def _without_gpus(eviction: Eviction) -> bool:
+    return not eviction.amount and any(eviction.beside)
+
+
+def _with_gpus(eviction: Eviction) -> bool:
+    return bool(eviction.amount) and any(eviction.beside)
 
 
 def _same(own: ResourceState, within: ProjectState | None) -> ProjectState | None:

@@ -1,4 +1,4 @@
-"""One `RequestClass` for all requests that ask for the same, with the nodes that are eligible for it.
+"""One `RequestClass` for all equal requests, with its eligible nodes.
 
 Which nodes qualify is decided once: the environment, the node pools in the order of preference, the accepted types of
 GPU, and that the node is big enough for a worker. Where it is known how fast jobs like one ran on which type of GPU,
@@ -11,18 +11,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 
-from scheduler.model import ONE, Environment, Milli, NodeName, PlacementStyle, Pool, Request, UserName
+from scheduler.model import (
+    BUILD_POOL,
+    ONE,
+    Environment,
+    GpuType,
+    Milli,
+    NodeName,
+    NodePoolName,
+    PlacementStyle,
+    Pool,
+    Request,
+    UserName,
+)
 from scheduler.policy.demands import Demand, demand_of
-from scheduler.policy.nodes import NodeIndex, NodeState
+from scheduler.policy.nodeindex import NodeIndex
+from scheduler.policy.nodes import NodeState
 from scheduler.policy.sets import ALL_NODES, NO_NODES, NodeSet, union
 from scheduler.policy.workloads import RequestClass, Scope
 
 ALIKE = 950
-"""Types of GPU that reach so many thousandths of the throughput of the fastest among them are tried as one set."""
+"""Thousandths of the fastest type's throughput from which other types of GPU are tried as one set with it."""
 
 
 _MaskKey = tuple[
-    Demand, Environment, tuple[str, ...] | None, tuple[str, ...] | None, tuple[NodeName, ...]
+    Demand, Environment, tuple[NodePoolName, ...] | None, tuple[GpuType, ...] | None, tuple[NodeName, ...]
 ]  # what `RequestClasses._eligible` depends on
 
 
@@ -42,11 +55,11 @@ class RequestClasses:
         self._fit_classes: dict[tuple[object, ...], int] = {}
         self._within: dict[tuple[RequestClass, int], RequestClass] = {}
 
-    def environment_of(self, node_pool: str) -> Environment:
+    def environment_of(self, node_pool: NodePoolName) -> Environment:
         known = self.pools.get(node_pool)
         if known is not None:
             return known.environment
-        return Environment.BUILD if node_pool == Environment.BUILD else Environment.TRAIN
+        return Environment.BUILD if node_pool == BUILD_POOL else Environment.TRAIN
 
     def of(self, spec: Request, user: UserName | None = None) -> RequestClass:
         """The class of a request, or of those of one user."""
@@ -87,7 +100,7 @@ class RequestClasses:
         )
 
     def refresh(self, changed: NodeSet, partitions: Sequence[NodeSet]) -> None:
-        """Find again which nodes are eligible, since those of the set `changed` are others now.
+        """Update the eligible nodes after those of the set `changed` have changed.
 
         `partitions` are the nodes of each partition. The classes stay the objects that they are.
         """
@@ -227,7 +240,9 @@ class RequestClasses:
                 faster |= anywhere
         return scopes
 
-    def _mask(self, spec: Request, demand: Demand, environment: Environment, pools: tuple[str, ...] | None) -> NodeSet:
+    def _mask(
+        self, spec: Request, demand: Demand, environment: Environment, pools: tuple[NodePoolName, ...] | None
+    ) -> NodeSet:
         name = (demand, environment, pools, spec.gpu_types, spec.avoids)
         if name not in self._masks:
             self._masks[name] = self._eligible(ALL_NODES, *name)
@@ -238,8 +253,8 @@ class RequestClasses:
         among: NodeSet,
         demand: Demand,
         environment: Environment,
-        pools: tuple[str, ...] | None,
-        gpu_types: tuple[str, ...] | None,
+        pools: tuple[NodePoolName, ...] | None,
+        gpu_types: tuple[GpuType, ...] | None,
         avoids: tuple[NodeName, ...],
     ) -> NodeSet:
         return union(
@@ -254,10 +269,11 @@ class RequestClasses:
         )
 
     def _worker_amount(self, demand: Demand, eligible: NodeSet) -> Milli:
-        """What one worker counts; for GPU memory the greatest share that it may come to."""
-        if not demand.gpu_memory:
-            return demand.whole * ONE + demand.share
-        return max([demand.share_on(node.spec) for node in self.nodes if eligible & node.bit], default=ONE)
+        """What one worker counts; of a GPU that is shared the greatest share that it may come to."""
+        if not demand.partial:
+            return demand.whole * ONE
+        shares = [demand.share_on(node.spec) for node in self.nodes if eligible & node.bit]
+        return max(shares, default=demand.share or ONE)
 
     def _spreads(self, spec: Request) -> bool:
         names = spec.node_pools or [pool.name for pool in self.pools.values() if pool.environment is spec.environment]
@@ -274,6 +290,7 @@ def _big_enough(node: NodeState, demand: Demand) -> bool:
     spec = node.spec
     return (
         demand.whole <= spec.gpus
+        and (not demand.whole or spec.gpu_parts <= 1)
         and (not demand.partial or (spec.gpus > 0 and demand.share_on(spec) <= ONE))
         and (spec.cpus is None or demand.cpus <= spec.cpus)
         and (spec.memory is None or demand.memory <= spec.memory)

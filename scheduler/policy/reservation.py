@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from scheduler.model import ONE, Milli, ProjectName, Settings, WorkloadId
 from scheduler.policy.demands import Demand
-from scheduler.policy.eligibility import Eviction, Floor, Losses, Reclaim
+from scheduler.policy.eligibility import Reclaim
+from scheduler.policy.evictions import Eviction, Floor, Losses
 from scheduler.policy.nodes import LATER, NodeState
 from scheduler.policy.nodetrial import NodeTrial
 from scheduler.policy.placement import Placer

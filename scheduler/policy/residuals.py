@@ -2,7 +2,8 @@
 
 An attempt is compared with attempts of the same kind of job, with as many workers on the same type of GPU: the median
 of what they reached, over what it reached. A gang runs at the pace of its slowest GPU, so a fast gang clears all of its
-GPUs, and a slow one says nothing where GPUs of the node have been used alone: those attempts know better.
+GPUs, and a slow one counts only against the one of its GPUs that no other attempts have cleared; while there are
+several of these, it says nothing.
 
 Little evidence says nothing: the median over the kinds of jobs is shrunk towards 1 by the number of attempts, and a GPU
 is called slow only after `ATTEMPTS` of at least `KINDS` kinds, each of which was slow there: one kind alone may be slow
@@ -20,28 +21,37 @@ from statistics import median
 from scheduler.model import ONE, GpuKey, Milli, Node
 
 RECENT = 64
-"""The median of so many of the latest attempts of a kind is what is usual …"""
+"""The median of this many recent attempts of a kind is the usual value …"""
 
 MOST = 2_000
-"""… of so many kinds; those seen longest ago are forgotten."""
+"""… for this many kinds; the least recently used are forgotten."""
 
 ON_A_GPU, KINDS_ON_A_GPU = 8, 8
-"""Of each GPU so many of the latest attempts are remembered, of so many kinds."""
+"""How many recent attempts, and of how many kinds, are remembered for each GPU."""
 
 ATTEMPTS, KINDS = 3, 2
 """How many attempts, of how many kinds of jobs, it takes to call a GPU slow."""
 
 ENOUGH = 4
-"""So many attempts of a kind it takes to know what is usual."""
+"""How many attempts of a kind it takes to know the usual value."""
 
 SLOW = 1.1
-"""From which residual on a GPU is slow; less is noise."""
+"""The residual from which a GPU counts as slow; less is noise."""
 
 NOTABLE = 50
-"""By how many thousandths a residual must change to be told anew."""
+"""The change of a residual, in thousandths, after which it is reported again."""
 
 SHRINK = 2.0
-"""As many attempts as this without any slowness are taken to have been seen before the first."""
+"""The number of normal attempts that are assumed before the first."""
+
+CLEARED = 2
+"""So many fast attempts clear a GPU of the slowness of its gangs."""
+
+LARGEST = 16
+"""Gangs of more GPUs only clear theirs."""
+
+_Attempt = tuple[float, tuple[GpuKey, ...] | None]
+"""What an attempt reached, and which other GPUs may have slowed it down; `None` where it was fast."""
 
 
 class Residuals:
@@ -50,29 +60,29 @@ class Residuals:
     def __init__(self) -> None:
         self.slow: Mapping[GpuKey, Milli] = {}
         self._usual: OrderedDict[Hashable, deque[float]] = OrderedDict()
-        self._on: dict[GpuKey, OrderedDict[Hashable, deque[float]]] = defaultdict(OrderedDict)
-        self._alone: set[str] = set()
+        self._on: dict[GpuKey, OrderedDict[Hashable, deque[_Attempt]]] = defaultdict(OrderedDict)
+        self._cleared: set[GpuKey] = set()
 
     def learn(self, kind: Hashable, reached: float, gpus: Iterable[GpuKey]) -> bool:
-        """An attempt of a kind (all that makes attempts comparable) reached so much. Whether `slow` has changed."""
+        """Learn the throughput that an attempt of a kind reached; whether `slow` has changed."""
         gpus = tuple(gpus)
         attempts = self._usual.setdefault(kind, deque(maxlen=RECENT))
         attempts.append(reached)
         self._usual.move_to_end(kind)
         if len(self._usual) > MOST:
             self._usual.popitem(last=False)
-        usual = median(attempts)
-        if len(gpus) == 1:
-            self._alone.add(gpus[0][0])
-        slow = dict(self.slow)
+        is_fast = len(attempts) >= ENOUGH and median(attempts) <= SLOW * reached
         for gpu in gpus:
-            if len(gpus) > 1 and usual > SLOW * reached and gpu[0] in self._alone:
-                continue
+            if not is_fast and len(gpus) > LARGEST:
+                break
             kinds = self._on[gpu]
-            kinds.setdefault(kind, deque(maxlen=ON_A_GPU)).append(reached)
+            others = None if is_fast else tuple([other for other in gpus if other != gpu])
+            kinds.setdefault(kind, deque(maxlen=ON_A_GPU)).append((reached, others))
             kinds.move_to_end(kind)
             if len(kinds) > KINDS_ON_A_GPU:
                 kinds.popitem(last=False)
+        slow = dict(self.slow)
+        for gpu in {*gpus, *self._clear(gpus)}:
             residual = self._residual(gpu)
             if residual is None:
                 slow.pop(gpu, None)
@@ -83,8 +93,20 @@ class Residuals:
         self.slow = slow
         return True
 
+    def _clear(self, gpus: Iterable[GpuKey]) -> set[GpuKey]:
+        """Find again which of these have been fast; those that were in slow gangs with one that is judged otherwise
+        now."""
+        concerned = set[GpuKey]()
+        for gpu in gpus:
+            attempts = [attempt for kind in self._on.get(gpu, {}).values() for attempt in kind]
+            is_cleared = sum(others is None for _, others in attempts) >= CLEARED
+            if is_cleared != (gpu in self._cleared):
+                (self._cleared.add if is_cleared else self._cleared.discard)(gpu)
+                concerned.update([other for _, others in attempts for other in others or ()])
+        return concerned
+
     def attempts(self, gpu: GpuKey) -> tuple[int, int]:
-        """How many attempts, of how many kinds of jobs, tell of a GPU."""
+        """The number of attempts, and of kinds of jobs, known for a GPU."""
         ratios = self._ratios(gpu)
         return sum(count for _, count in ratios), len(ratios)
 
@@ -97,12 +119,14 @@ class Residuals:
         return tuple(node if node.slowness == known else replace(node, slowness=known) for node, known in found)
 
     def _ratios(self, gpu: GpuKey) -> list[tuple[float, int]]:
-        """For each kind how many times as long it took on a GPU as usual, by so many attempts."""
-        return [
-            (median(self._usual[kind]) / median(attempts), len(attempts))
-            for kind, attempts in self._on.get(gpu, {}).items()
-            if len(self._usual.get(kind, ())) >= ENOUGH
-        ]
+        """For each kind the ratio of the time on this GPU to the usual time, and the number of attempts."""
+        found = []
+        for kind, attempts in self._on.get(gpu, {}).items():
+            usual = self._usual.get(kind, ())
+            known = [reached for reached, others in attempts if self._cleared.issuperset(others or ())]
+            if known and len(usual) >= ENOUGH:
+                found.append((median(usual) / median(known), len(known)))
+        return found
 
     def _residual(self, gpu: GpuKey) -> Milli | None:
         ratios = self._ratios(gpu)

@@ -1,9 +1,9 @@
-"""The order `served`: short jobs first, though nobody says how long a job will take.
+"""The order `served`: short jobs first, without declared run times.
 
-A job that has been served little is likely to be short, and one that has run for long is likely to run for as long
-again. So jobs are put on levels by the GPU-hours that they have been served over all their attempts (multi-level
-feedback, as in Tiresias, NSDI 2019), and a job may be paused for one on a lower level of the same project and priority,
-where that loses less than the wait it spares.
+A job with little service is likely to be short, and one that has run for long is likely to run for as long again. So
+jobs are put on levels by the GPU-hours that they have held over all their attempts (multi-level feedback, as in
+Tiresias, NSDI 2019), and a job may be paused for one on a lower level of the same project and priority, where that
+loses less than the wait it spares.
 
 Nobody starves: a job that has waited for a multiple of the time that it ran is on the lowest level again, and the more
 often it was stopped, the longer it runs before it may be paused once more.
@@ -11,11 +11,13 @@ often it was stopped, the longer it runs before it may be paused once more.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from scheduler.model import ONE, Milli, QueueOrder, Settings, Workload, held_by
-from scheduler.policy.eligibility import EligibilityRules, Eviction, Floor, Losses
+from scheduler.model import ONE, Milli, QueueOrder, Settings, Workload, WorkloadId, held_by
+from scheduler.policy.eligibility import EligibilityRules
+from scheduler.policy.evictions import Eviction, Floor, Listed, Losses, VictimClass
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.workloads import WorkloadState
@@ -26,6 +28,19 @@ RESTART = 60.0
 
 QUIET = 600.0
 """How long a job that was stopped runs before it may be paused again, in seconds, times how often it was stopped."""
+
+_PAUSED_FOR = re.compile(r"Paused for (\S+) of the same project, which has been served less\.")
+
+
+def paused_for(newcomer: WorkloadId) -> str:
+    """Why a job is stopped for one on a lower level."""
+    return f"Paused for {newcomer} of the same project, which has been served less."
+
+
+def whom_paused_for(reason: str) -> str | None:
+    """The id of the job that another was paused for, by its reason; `None` where it was stopped for something else."""
+    found = _PAUSED_FOR.fullmatch(reason)
+    return found and found[1]
 
 
 class ServiceLevels:
@@ -67,12 +82,12 @@ class Pausing(EligibilityRules):
         """Whether anybody runs on a higher level."""
         return any(True for _ in self._higher())
 
-    def classes(self) -> Iterator[Iterator[Eviction]]:
+    def classes(self) -> Iterator[VictimClass]:
         by_level: dict[int, list[Eviction]] = {}
         for level, eviction in self._higher():
             by_level.setdefault(level, []).append(eviction)
         for level in sorted(by_level, reverse=True):
-            yield iter(by_level[level])
+            yield Listed(self.state, by_level[level])
 
     def _higher(self) -> Iterator[tuple[int, Eviction]]:
         candidates = self.state.candidates.get(self.project)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from scheduler.model import Milli, UserName, WorkerPlacement, WorkloadId
 from scheduler.policy.blocking import Blocked, NoBuildGpu, OverBuildQuota
 from scheduler.policy.blocking import blocked as because
-from scheduler.policy.eligibility import Eviction, Recall
+from scheduler.policy.eligibility import Recall
+from scheduler.policy.evictions import Eviction
 from scheduler.policy.nodes import LATER, NOW
 from scheduler.policy.placement import Placer
 from scheduler.policy.plannerstate import PlannerState
@@ -16,7 +17,7 @@ from scheduler.policy.workloads import WorkloadState, in_words
 def seat_sessions(
     planner: PlannerState, placer: Placer, now: float, budget: Budget
 ) -> tuple[dict[WorkloadId, Blocked], dict[WorkloadId, list[Eviction]]]:
-    """Give every waiting session its GPUs, the first that asked first.
+    """Give every waiting session its GPUs, in the order of their requests.
 
     Returns why the others wait, and which jobs on lent GPUs each session takes them back from.
     """
@@ -31,11 +32,9 @@ def seat_sessions(
     waiting = [job for job in planner.sessions.values() if not job.workload.running]
     for job in sorted(waiting, key=lambda job: (job.workload.submitted, job.id)):
         user = job.workload.request.user or UserName("")
-        quota, has, asked = (
-            quotas.get(user, pool.default_build_quota),
-            held.get(user, 0),
-            job.request.gang_amount,
-        )
+        given = job.workload.request.build_quota
+        quota = quotas.get(user, pool.default_build_quota) if given is None else given
+        has, asked = held.get(user, 0), job.request.gang_amount
         if has + asked > quota:
             blocked[job.id] = because(OverBuildQuota(user, quota, has, asked))
             continue

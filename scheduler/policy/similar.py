@@ -1,8 +1,8 @@
-"""How long similar jobs ran, and how much longer one of them will run that has run for a while.
+"""The run times of similar jobs, and the remaining run time of a job that already runs.
 
-Run times spread over orders of magnitude, also those of similar jobs: whoever has run for longer than most will run for
-longer still. So a job is not expected to end after the median, but somewhere among those of its like that ran longer
-than it has (the mean residual life of reliability theory, as a distribution).
+Run times spread over orders of magnitude, also those of similar jobs: a job that has run longer than most will run even
+longer. So its end is not estimated from the median, but from the similar jobs that ran longer than it has (the mean
+residual life of reliability theory, as a distribution).
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from collections.abc import Callable, Hashable, Sequence
 from scheduler.model import Workload
 
 RECENT = 100
-"""So many of the latest runs of a kind are remembered …"""
+"""The number of recent runs of a kind that are remembered …"""
 
 RUNS = 100_000
-"""… and so many of all kinds; the kinds that ended longest ago are forgotten."""
+"""… and of all kinds; the kinds that ended longest ago are forgotten."""
 
 ENOUGH = 3
-"""From so many runs of a kind on they tell of others like them."""
+"""The number of runs of a kind from which they predict others."""
 
 LEAST = 60.0
-"""A job that has outlived all others like it is expected to run as long again as it has run, and this at least."""
+"""A job that has outlived all similar ones is expected to run as long again as it has run, and at least this long."""
 
 GOLDEN = 0.6180339887498949
 """Multiples of it lie evenly between whole numbers, however many are taken (a sequence of low discrepancy)."""
@@ -33,7 +33,7 @@ SimilarRunTimes = Callable[[Workload], Sequence[float]]
 
 
 class SimilarRuns:
-    """What the latest jobs took, by what they have in common: from all that tells them from others to very little.
+    """The run times of the latest jobs, by what they have in common, from the most to the least specific.
 
     Values are replaced and never changed, so another thread may read them.
     """
@@ -46,7 +46,7 @@ class SimilarRuns:
         return bool(self._runs)
 
     def learn(self, likenesses: Sequence[Hashable], seconds: float) -> None:
-        """A job of these kinds has succeeded, and took so long."""
+        """Record the run time of a job of these kinds that has succeeded."""
         for likeness in likenesses:
             before = self._runs.get(likeness, ())
             self._runs[likeness] = now = (*before[1 - RECENT :], seconds)

@@ -1,4 +1,4 @@
-"""In which order the running jobs of a project would lose their GPUs to other projects, and which of them are over
+"""The order in which the running jobs of a project would lose their GPUs to other projects, and which of them are over
 quota.
 
 The order is that of the search for victims (`eligibility.Reclaim`, `candidates.Candidates`): surplus workers of elastic
@@ -6,7 +6,7 @@ jobs, then lower priority, then the least work lost, then the younger. Jobs with
 those, and jobs that can't be preempted last. Over quota are the jobs that would be stopped or shrunk first, until their
 project is down to its guarantee. A job that would take it below is over quota only if no other job is left to stop.
 
-It is worked out when somebody asks, from workloads that no longer change.
+It is computed on demand, from workloads that no longer change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Rank = tuple[int, int, float, float, float, WorkloadId]
 
 
 class StopOrder:
-    """That of the jobs that run once a plan is carried out, which are among `workloads`."""
+    """The stop order of the jobs that run once a plan is carried out, which are among `workloads`."""
 
     def __init__(
         self, pool: Pool, nodes: Iterable[Node], workloads: Callable[[], Iterable[Workload]], now: float

@@ -104,10 +104,10 @@ def together(partitions: Mapping[PartitionKey, ProjectFigures], beside: Iterable
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A decision for every workload of the snapshot, and when to decide again though nothing happened (or never).
+    """A decision for every workload of the snapshot, and when to plan again even if nothing changes (or never).
 
-    `changes` are those of the decisions that are not to stay as before or to wait. `stop_order` says who would be
-    stopped next for other projects once the plan is carried out.
+    `changes` are the decisions other than to stay as before or to wait. `stop_order` says who would be stopped next for
+    other projects once the plan is carried out.
     """
 
     decisions: Mapping[WorkloadId, Decision]
@@ -118,7 +118,8 @@ class Plan:
 
     @property
     def promises(self) -> Mapping[WorkloadId, tuple[WorkerPlacement, ...]]:
-        """Who starts when others have left, and where. The next plan is told of it (`Workload.nomination`)."""
+        """The workloads that start when others have left, and where. The next plan gets them as
+        `Workload.nomination`."""
         return {
             id: decision.placement
             for id, decision in self.changes.items()

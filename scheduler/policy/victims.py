@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from scheduler.model import MiB, Milli, WorkerPlacement
 from scheduler.policy.demands import Demand
-from scheduler.policy.eligibility import NOTHING_LOST, EligibilityRules, Eviction, Floor
+from scheduler.policy.eligibility import EligibilityRules
+from scheduler.policy.evictions import NOTHING_LOST, Eviction, Floor, VictimClass, WholeJobs
+from scheduler.policy.nodecounts import NodeCounts
 from scheduler.policy.nodes import LATER, NodeState
 from scheduler.policy.nodetrial import NodeTrial
 from scheduler.policy.placement import Placer
@@ -23,11 +25,10 @@ from scheduler.policy.projects import ProjectState
 from scheduler.policy.reservation import most_free
 from scheduler.policy.sets import NO_NODES, NodeSet
 from scheduler.policy.topology import NODE
-from scheduler.policy.workloads import RequestClass, by_rank
+from scheduler.policy.workloads import RequestClass, WorkloadState, by_rank
 
 NODES = 64
 """How many nodes are looked at, those with the most free GPUs first, for a gang of groups that must stand on one."""
-
 
 Over = tuple[Milli, Milli, MiB]
 """By how many GPUs, CPUs and how much memory limits would be exceeded."""
@@ -37,7 +38,7 @@ NOTHING_OVER: Over = (0, 0, 0)
 
 @dataclass(slots=True)
 class SearchResult:
-    """The end of a search: where the newcomer stands, who leaves or shrinks for it, and the work that this loses."""
+    """The result of a search: the newcomer's placement, the victims and shrunk jobs, and the work that is lost."""
 
     workers: list[WorkerPlacement]
     evictions: list[Eviction]
@@ -147,7 +148,7 @@ class VictimSearch:
         gpus, cpus, memory = over
         for floor in self.floors:
             for members in self.rules.classes() if max(gpus, cpus, memory) > 0 else ():
-                for eviction in members:
+                for eviction in members.each():
                     if not (gpus > 0 or cpus > 0 or memory > 0):
                         break
                     given_back = eviction.beside
@@ -164,13 +165,11 @@ class VictimSearch:
 
     def _search(self, demand: Demand, count: int, mask: NodeSet, together: int = 1) -> SearchResult | None:
         """Clear nodes of `mask` until `count` times `together` workers stand."""
-        search = SearchState(
-            self.state, self.rules, demand, mask, together, put_off=count == 1 < demand.whole * together
-        )
+        search = SearchState(self.state, self.rules, demand, mask, together)
         with self.state.trial() as trial:
             search.use_free(count)
             for floor in self.floors:
-                if search.seated < count:
+                if search.seated < count and (floor is Floor.KEPT or search.more_with_crossing()):
                     self._go_through(search, count, floor)
             if search.seated < count:
                 return None
@@ -179,18 +178,23 @@ class VictimSearch:
 
     def _go_through(self, search: SearchState, count: int, floor: Floor) -> None:
         for members in self.rules.classes():
-            for eviction in members:
+            if self.budget.looks <= 0:
+                return
+            self.budget.looks -= 1
+            nodes = search.may_be_cleared(members)
+            for eviction in members.each(nodes) if nodes else ():
                 while search.cleared and search.seated < count and search.cheapest() <= (eviction.loss, 1):
                     search.take(count)
                 if search.seated == count or self.budget.looks <= 0:
                     return
                 self.budget.looks -= 1
                 if not eviction.gone:
-                    search.consider(eviction, floor)
+                    search.consider(eviction, floor, nodes)
             while search.seated < count and search.cleared:
                 search.take(count)
             if search.seated == count:
                 return
+            search.passed(members, floor)
 
     def _allowed(self, eviction: Eviction, floor: Floor) -> bool:
         return (
@@ -250,54 +254,41 @@ def over_limits(project: ProjectState, request: RequestClass) -> Over:
 
 
 def make(state: PoolState, eviction: Eviction) -> None:
-    """Carry out a eviction (in the plan)."""
+    """Apply an eviction to the plan."""
     if eviction.worker is None:
         state.release(eviction.job)
     else:
         state.shrink(eviction.job, eviction.worker)
 
 
-@dataclass(slots=True)
-class Considered:
-    """Candidates of a node that hold too little to clear it: even without them, `missing` GPUs are not free."""
-
-    missing: int
-    evictions: list[tuple[Eviction, Floor]] = field(default_factory=list)
-
-
 class SearchState:
     """The trials of one search: what each node would be without the candidates considered, and which nodes are
     cleared.
 
-    Trials may be `put_off` until a node can be cleared if nothing changes until then: if one place is all that is
-    wanted.
+    The trial of a node begins when the candidates of a class and those before them hold enough GPUs there to clear it:
+    `_most` is what is free with all of these gone. Until then, candidates are passed over class by class.
     """
 
-    def __init__(
-        self,
-        state: PoolState,
-        rules: EligibilityRules,
-        demand: Demand,
-        mask: NodeSet,
-        together: int,
-        *,
-        put_off: bool = False,
-    ) -> None:
+    def __init__(self, state: PoolState, rules: EligibilityRules, demand: Demand, mask: NodeSet, together: int) -> None:
         self.state = state
         self.rules = rules
         self.demand = demand
         self.together = together
-        self.put_off = put_off
         self.mask = mask
+        self.needed = demand.whole * together
         self.trials: dict[int, NodeTrial] = {}
-        self.waiting: dict[int, Considered] = {}
+        self._most: NodeCounts | None = None
+        self._passed: list[tuple[VictimClass, Floor]] = []
+        self._whole: dict[tuple[ProjectState, int], list[int]] = {}
+        self._listed: list[int] = []
+        self._refused = False
         self.cleared: list[tuple[tuple[float, int], int]] = []
         self.workers: list[WorkerPlacement] = []
         self.evictions: list[Eviction] = []
         self.seated = 0
 
     def use_free(self, count: int) -> None:
-        """Seat what fits without anybody leaving."""
+        """Place what fits without evictions."""
         nodes = self.state.nodes
         while self.seated < count:
             node = nodes.together(self.demand, self.together, self.mask, LATER)
@@ -309,38 +300,54 @@ class SearchState:
         self.workers.extend([self.state.seat(node, self.demand, LATER) for _ in range(self.together)])
         self.seated += 1
 
-    def consider(self, eviction: Eviction, floor: Floor) -> None:
-        """Try a candidate on each of its nodes."""
+    def may_be_cleared(self, members: VictimClass) -> NodeSet:
+        """The nodes that may be cleared by candidates of one more class and those before them, judged by GPUs."""
+        if self.needed < 2:
+            return self.mask  # any candidate might
+        if self._most is None:
+            free = self.state.nodes.buckets[LATER].items()
+            self._most = NodeCounts.apart((nodes, key[0]) for key, nodes in free)
+        members.count(self._most)
+        return self._most.at_least(self.needed) & self.mask
+
+    def passed(self, members: VictimClass, floor: Floor) -> None:
+        """All candidates of a class were considered, on nodes that may be cleared."""
+        at = len(self._passed)
+        self._passed.append((members, floor))
+        if isinstance(members, WholeJobs):
+            for project in members.projects:
+                self._whole.setdefault((project, members.priority), []).append(at)
+        else:
+            self._listed.append(at)
+
+    def more_with_crossing(self) -> bool:
+        """Whether candidates that were considered before may be allowed if floors may be crossed."""
+        return self.rules.some_cross or self._refused or bool(self.evictions)
+
+    def consider(self, eviction: Eviction, floor: Floor, nodes: NodeSet) -> None:
+        """Try a candidate on each of its nodes that may be cleared."""
         by_name = self.state.nodes.by_name
         workers = eviction.workers
         names = (workers[0].node,) if len(workers) == 1 else {worker.node: None for worker in workers}
         for name in names:
             node = by_name[name]
-            if not self.mask & node.bit:
-                continue
-            trial = self.trials.get(node.index)
-            if trial is None:
-                trial = self.begin(node, eviction, floor)
-            if trial is not None:
-                self._try(trial, eviction, floor)
+            if nodes & node.bit:
+                self._try(self.trials.get(node.index) or self._begin(node), eviction, floor)
 
-    def begin(self, node: NodeState, eviction: Eviction, floor: Floor) -> NodeTrial | None:
-        """A trial of those considered on this node before, once they and one more hold as many GPUs as are missing."""
-        before: list[tuple[Eviction, Floor]] = []
-        if self.put_off:
-            waiting = self.waiting.get(node.index)
-            if waiting is None:
-                waiting = self.waiting[node.index] = Considered(self.demand.whole * self.together - node.keys[LATER][0])
-            for worker in eviction.workers:
-                if worker.node == node.name:
-                    waiting.missing -= len(worker.gpus)
-            if waiting.missing > 0:
-                waiting.evictions.append((eviction, floor))
-                return None
-            before = self.waiting.pop(node.index).evictions
+    def _begin(self, node: NodeState) -> NodeTrial:
+        """A trial of the candidates of this node that were passed over before."""
         trial = self.trials[node.index] = NodeTrial(node)
-        for other, its_floor in before:
-            self._try(trial, other, its_floor)
+        if self._passed:
+            jobs = {at: list[WorkloadState]() for at in self._listed}
+            for job in self.state.standing.get(node.index, {}).values():
+                if job.project is not None:
+                    for at in self._whole.get((job.project, job.priority), ()):
+                        jobs.setdefault(at, []).append(job)
+            for at in sorted(jobs):
+                members, floor = self._passed[at]
+                for eviction in members.on(node, jobs[at]):
+                    if not eviction.gone:
+                        self._try(trial, eviction, floor)
         return trial
 
     def _try(self, trial: NodeTrial, eviction: Eviction, floor: Floor) -> None:
@@ -348,10 +355,10 @@ class SearchState:
             if trial.fits(self.demand, self.together):
                 trial.drop_unneeded(self.rules, self.demand, self.together)
                 self._push(trial)
-        elif (trial.cleared or trial.refused_for_others(eviction, self.rules, floor)) and (
-            trial.improve(eviction, floor, self.rules, self.demand, self.together)
-        ):
-            self._push(trial)
+        elif trial.cleared or trial.refused_for_others(eviction, self.rules, floor):
+            self._refused |= not trial.cleared
+            if trial.improve(eviction, floor, self.rules, self.demand, self.together):
+                self._push(trial)
 
     def _push(self, trial: NodeTrial) -> None:
         trial.cleared = True
@@ -362,7 +369,7 @@ class SearchState:
         return self.cleared[0][0] if self.cleared else (float("inf"), 0)
 
     def take(self, count: int) -> None:
-        """Make the evictions of the cheapest cleared node, and seat there one more of `count`."""
+        """Apply the evictions of the cheapest cleared node, and place one more worker of `count` there."""
         cost, index = heapq.heappop(self.cleared)
         trial = self.trials[index]
         if not trial.cleared or trial.cost() != cost:
@@ -385,7 +392,7 @@ class SearchState:
                 self._look_again(other)
 
     def _look_again(self, trial: NodeTrial) -> None:
-        """Things have changed for this node: begin its trial anew with those that were considered."""
+        """The node has changed: start its trial again with the candidates considered."""
         trial.begin_again(self.rules, self.demand, self.together)
         if trial.fits(self.demand, self.together):
             trial.drop_unneeded(self.rules, self.demand, self.together)

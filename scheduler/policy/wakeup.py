@@ -1,10 +1,10 @@
-"""When to decide again though nothing happens."""
+"""When to plan again even if nothing changes."""
 
 from __future__ import annotations
 
 
 class Wakeup:
-    """`at` is the earliest of the times noted that lie ahead; none where nothing changes by time alone."""
+    """`at` is the earliest future time that was noted; none where nothing changes with time alone."""
 
     __slots__ = ("at", "now")
 

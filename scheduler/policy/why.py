@@ -1,10 +1,12 @@
-"""Why a job waits, told from how the pool stands at the end of the cycle.
+"""Why a job waits, from the state of the pool at the end of the cycle.
 
-Reasons are made when somebody requests: a plan for a hundred thousand jobs that wait is asked about a few of them. What
-they are made from is copied, so a plan says the same for ever.
+Reasons are made on demand: of a hundred thousand waiting jobs only a few are asked for. They are made from copies, so
+the reasons of a plan stay the same.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from scheduler.model import ONE, Milli, ProjectName
 from scheduler.policy.blocking import (
@@ -33,16 +35,17 @@ from scheduler.policy.workloads import RequestClass, in_words
 
 
 class Why:
-    """The projects and the free GPUs at the end of a cycle; `kept` names who has reserved what would do for others,
-    `in_the_way` the guarantees that wait for none of the class to be there when they change."""
+    """The projects (`frozen`) and the free GPUs at the end of a cycle; `kept` names the jobs with reservations,
+    `in_the_way` the blockers by guarantees that change."""
 
     def __init__(
         self,
         planner: PlannerState,
+        frozen: Mapping[ProjectState, ProjectState],
         kept: dict[tuple[ProjectName, RequestClass], str],
         in_the_way: dict[tuple[ProjectName, RequestClass], InTheWay],
     ) -> None:
-        self._projects = {a: a.frozen() for partition in planner.partitions for a in partition.projects.values()}
+        self._projects = frozen
         nodes = planner.state.nodes
         self._now: dict[Key, NodeSet] = dict(nodes.buckets[NOW])
         self._later: dict[Key, NodeSet] = dict(nodes.buckets[LATER])
@@ -56,7 +59,7 @@ class Why:
         self._before = planner.blocked
 
     def blocked(self, project: ProjectState, request: RequestClass) -> Blocked:
-        """What a job of this project that asks for this waits for."""
+        """What a job of this project with this request waits for."""
         key = (project, request)
         found = self._known.get(key)
         if found is None:
@@ -67,7 +70,7 @@ class Why:
         return found
 
     def _find(self, place: tuple[ProjectState, ...], request: RequestClass) -> PolicyBlocker:
-        """The first that applies, from what can never be to what may pass soon."""
+        """The first blocker that applies, from permanent to temporary ones."""
         path = [self._projects[step] for step in place]
         project, asked, wants = path[0], request.gang_amount, in_words(request)
         gpu_types = request.spec.gpu_types

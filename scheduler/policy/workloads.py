@@ -1,6 +1,6 @@
-"""The workloads as the policy handles them: what is asked for, and who stands where.
+"""The workloads as the policy handles them: their requests and placements.
 
-A `RequestClass` is everything about a request that matters to where and when it may start, without who sent it. Equal
+A `RequestClass` is everything about a request that affects where and when it may start, without its owner. Equal
 requests are one object, and jobs of one project with the same request class are judged once.
 """
 
@@ -15,8 +15,9 @@ from scheduler.policy.projects import ProjectState
 from scheduler.policy.sets import NodeSet
 from scheduler.policy.types import Decision
 
-UrgencyKey = tuple[int, Milli, int, float, WorkloadId]
-"""The order of a project's waiting jobs: priority, what their user holds, service level, age, id."""
+UrgencyKey = tuple[int, Milli, int, float, int, WorkloadId]
+"""The order of a project's waiting jobs: priority, what their user holds, service level, age, index in their array (as
+a number: the text order of ids puts 10 before 2), id."""
 
 Scope = tuple[NodeSet, bool]
 """A set of nodes to be tried, and whether a gang is tried on one node of them only."""
@@ -24,8 +25,8 @@ Scope = tuple[NodeSet, bool]
 
 @dataclass(eq=False, slots=True)
 class RequestClass:
-    """What a job asks for. `worker_amount` is what one worker counts against quotas, `gang_amount` what the gang
-    does; `gang_beside` is the CPUs and the memory that the gang needs.
+    """The request of a job. `worker_amount` is what one worker counts against quotas, `gang_amount` what the gang
+    counts; `gang_beside` is the CPUs and the memory that the gang needs.
 
     Requests of one `fit_class` fit or don't fit alike. `preferences` are the eligible nodes, one set for each preferred
     node pool; `eligible` is all of them. `scopes` are the same nodes in the order in which they are tried: those of
@@ -102,8 +103,8 @@ class WorkloadState:
 
     A session has no project: it counts against its user's quota, not against a project. A job that may stand in several
     parts of the pool has in `options` the project and the request for each, the best first, and begins with the first.
-    `told` is what was told of it last. Jobs wait in the order of their `urgency`; `level` is their service level. One
-    that runs may not be preempted before `protected_until`.
+    `told` is its latest decision. Jobs wait in the order of their `urgency`; `level` is their service level. One that
+    runs may not be preempted before `protected_until`.
     """
 
     __slots__ = (
@@ -129,27 +130,31 @@ class WorkloadState:
         self.protected_until = _protected_until(workload) if workload.running else NEVER_PROTECTED
         self.told: Decision | None = None
         self.level = 0
-        self.urgency: UrgencyKey = (-request.priority, 0, 0, workload.submitted, workload.id)
+        self.urgency = self._urgency()
 
     def urgency_among(self, held: Mapping[UserName | None, Milli] | None) -> UrgencyKey:
         """Its urgency where users hold so much of its project; nothing or `None`: users are alike."""
         if not held:
             return self.urgency
-        priority, _, level, submitted, id = self.urgency
-        return priority, held.get(self.workload.request.user, 0), level, submitted, id
+        priority, _, level, submitted, index, id = self.urgency
+        return priority, held.get(self.workload.request.user, 0), level, submitted, index, id
 
     def waits_on(self, level: int) -> None:
-        """Its service level, where its project's order looks at that."""
+        """Set its service level, where its project's order uses it."""
         self.level = level
-        self.urgency = (-self.priority, 0, level, self.workload.submitted, self.id)
+        self.urgency = self._urgency()
+
+    def _urgency(self) -> UrgencyKey:
+        workload, array = self.workload, self.workload.request.array
+        return -self.priority, 0, self.level, workload.submitted, array.index if array else 0, self.id
 
     def tell(self, decision: Decision) -> Decision:
-        """Note what was told of it, for the plans to come."""
+        """Record its decision, for later plans."""
         self.told = decision
         return decision
 
     def stands_at(self, placement: tuple[WorkerPlacement, ...]) -> None:
-        """Some of its nodes are no more."""
+        """Some of its nodes are gone."""
         if self.demands:
             left = dict(zip(map(id, self.placement), self.demands, strict=False))
             self.demands = tuple(left[id(worker)] for worker in placement)
@@ -161,8 +166,17 @@ class WorkloadState:
         """Each worker with what it needs."""
         if self.demands:
             return zip(self.placement, self.demands, strict=False)
-        demand = self.request.demand
-        return [(worker, demand) for worker in self.placement]
+        placement, demand = self.placement, self.request.demand
+        if len(placement) == 1:  # most jobs: a list takes three times as long
+            return ((placement[0], demand),)
+        return [(worker, demand) for worker in placement]
+
+    @property
+    def wanted(self) -> Milli:
+        """Its demand: what it holds, how far it may grow, or what it asks for."""
+        if self.request.groups:
+            return max(self.amount, self.request.gang_amount)
+        return self.amount + max(0, self.request.workers - len(self.placement)) * self.request.worker_amount
 
     @property
     def beside(self) -> Beside:

@@ -1,7 +1,7 @@
-"""From one pool to another: what would change, what an administrator should know, and what must not be done.
+"""Compares two pools: the changes, warnings for the administrator, and forbidden changes.
 
-Pure functions of two `Pool` values and what runs now; the API's preview, `apply` and changes of one project all go
-through here, so that they refuse the same things.
+Pure functions of two `Pool` values and the current workloads. The API's preview, `apply` and changes of one project all
+use them, so that they refuse the same changes.
 """
 
 from __future__ import annotations
@@ -35,18 +35,20 @@ from scheduler.pool.file import file_of
 from scheduler.schema import Change, PoolFile
 
 CHECKED = 20
-"""At so many of the next changes of guarantees it is checked whether these can be kept."""
+"""The number of future changes of guarantees for which it is checked that they can be met."""
 
-Kind = Literal["node_pool", "project", "user", "settings", "pool"]
+Kind = Literal["node_pool", "project", "user", "group", "settings", "pool"]
 
 
 def changes(before: Pool, after: Pool) -> list[Change]:
-    """What differs, in the order of the pool file; of what is changed only the keys that differ. Empty: nothing."""
+    """The differences in the order of the pool file; of a changed entry only the keys that differ. Empty where there
+    are none."""
     old, new = file_of(before), file_of(after)
     found: list[Change] = []
     found += _entries("node_pool", old.node_pools, new.node_pools)
     found += _entries("project", old.projects, new.projects)
     found += _entries("user", old.users, new.users)
+    found += _entries("group", old.groups, new.groups)
     found += _changed("settings", "settings", old.settings.model_dump(), new.settings.model_dump())
     found += _changed("pool", "pool", _rest(old), _rest(new))
     return found
@@ -102,12 +104,12 @@ def _changed(kind: Kind, name: str, was: Mapping[str, Any], will: Mapping[str, A
         )
 
 
-# -- what must not be done ----------------------------------------------------------------------------------
+# -- forbidden changes ----------------------------------------------------------------------------------
 
 
 def refuse_harm(before: Pool, after: Pool, workloads: Iterable[Workload], nodes: Iterable[Node]) -> None:
-    """Raise `Conflict` where a change would leave workloads without their project, or GPUs with two owners, and
-    where it would promise users more GPUs to build with than there are without saying so.
+    """Raise `Conflict` where a change would leave workloads without their project or give GPUs two owners, and where it
+    would overcommit build GPUs without `build_overcommit`.
 
     `workloads` are the sessions and jobs that hold GPUs or wait for them; `nodes` are as `after` divides them.
     """
@@ -141,13 +143,12 @@ def refuse_harm(before: Pool, after: Pool, workloads: Iterable[Workload], nodes:
     holding = [workload.id for workload in present if workload.running]
     if holding and _division(before) != _division(after):
         raise Conflict(
-            f"The node pools cannot change while sessions or jobs hold GPUs ({_some(holding)}), since GPUs would "
-            "change hands; stop them first."
+            f"The node pools cannot change while sessions or jobs hold GPUs ({_some(holding)}); stop them first."
         )
 
 
 def _division(pool: Pool) -> list[tuple[str, str, int | None]]:
-    """What decides which GPUs belong to which node pool (how they are filled does not)."""
+    """What determines the node pool of each GPU (placement styles do not)."""
     return [(p.name, p.environment.value, p.gpus) for p in pool.node_pools]
 
 
@@ -159,12 +160,12 @@ def _some(ids: Sequence[str]) -> str:
     return ", ".join(ids[:3]) + (", …" if len(ids) > 3 else "")
 
 
-# -- what an administrator should know ----------------------------------------------------------------------
+# -- warnings ----------------------------------------------------------------------
 
 
 def warnings(pool: Pool, nodes: Iterable[Node], now: float) -> list[str]:
-    """Sentences about promises that the GPUs there are (`nodes`, as `pool` divides them) cannot keep, now or in a
-    window."""
+    """Sentences about guarantees and quotas that the existing GPUs (`nodes`, as divided by `pool`) cannot meet, now or
+    in a window."""
     nodes = list(nodes)
     guarantees = [*_train_promises(pool, nodes), *_family_promises(pool.projects)]
     return [
@@ -176,7 +177,7 @@ def warnings(pool: Pool, nodes: Iterable[Node], now: float) -> list[str]:
 
 
 def _promises_in_windows(pool: Pool, nodes: Sequence[Node], known: Sequence[str], now: float) -> Iterable[str]:
-    """What cannot be kept once the next windows begin, each sentence once with the first time at which it holds."""
+    """Guarantees that cannot be met once the next windows begin, each sentence once with its first time."""
     told = set(known)
     changes = {change.at: project for project in pool_at(pool, now).pool.projects for change in project.changes}
     for at in sorted(changes)[:CHECKED]:
@@ -189,7 +190,7 @@ def _promises_in_windows(pool: Pool, nodes: Sequence[Node], known: Sequence[str]
 
 
 def _there(pool: Pool, nodes: Iterable[Node]) -> dict[Environment, Milli]:
-    """The GPUs that there are for each environment."""
+    """The existing GPUs of each environment."""
     kind = {node_pool.name: node_pool.environment for node_pool in pool.node_pools}
     there = dict.fromkeys(Environment, 0)
     for node in nodes:
@@ -199,7 +200,7 @@ def _there(pool: Pool, nodes: Iterable[Node]) -> dict[Environment, Milli]:
 
 
 def _promised(pool: Pool) -> Milli:
-    """GPUs to build with that users are promised by name."""
+    """The build quotas of named users."""
     return sum(user.build_quota for user in pool.users)
 
 
@@ -212,17 +213,23 @@ def _build_promises(pool: Pool, there: Milli) -> Iterable[str]:
     if promised > there:
         yield (
             f"Build quotas add up to {gpu_count(promised)} for {_count_users(pool)}, and there are {gpu_count(there)} "
-            "for building; not everybody can work at the same time."
+            "for building; not everybody can use their quota at the same time."
         )
     elif pool.default_build_quota > there:
         yield (
             f"Every user may hold {gpu_count(pool.default_build_quota)} for building (default_build_quota), and there "
             f"are {gpu_count(there)} for building."
         )
+    for group in pool.groups:
+        if group.build_quota > there:
+            yield (
+                f"Every user of the group {group.name!r} may hold {gpu_count(group.build_quota)} for building, and "
+                f"there are {gpu_count(there)} for building."
+            )
 
 
 def _train_promises(pool: Pool, nodes: Iterable[Node]) -> Iterable[str]:
-    """For each part of the pool that is shared out by itself."""
+    """The warnings for each part of the pool that is divided separately."""
     kind = {node_pool.name: node_pool.environment for node_pool in pool.node_pools}
     there = dict.fromkeys(quotas.partition_keys(pool.projects), 0)
     for node in nodes:

@@ -1,9 +1,9 @@
 """The pool file: what an administrator declares about the pool, as YAML for people and as `Pool` for the scheduler.
 
 What must hold:
-- Whatever is wrong is refused with one sentence and the place of it (`projects[2].guaranteed`); nothing is guessed,
-  and an unknown or repeated key never passes unseen.
-- A `Pool` and its `PoolFile` say the same: there and back changes nothing.
+- Whatever is wrong is refused with one sentence and the place of it (`projects[2].guaranteed`); nothing is guessed, and
+  an unknown or repeated key never passes unseen.
+- A `Pool` and its `PoolFile` are equivalent: a round trip changes nothing.
 - Amounts turn into whole thousandths here and only here; an amount that is finer is refused, not rounded.
 """
 
@@ -23,9 +23,12 @@ from scheduler.model import (
     ONE,
     Bounds,
     Environment,
+    GpuType,
+    GroupName,
     Milli,
     NodeName,
     NodePool,
+    NodePoolName,
     Pool,
     Project,
     ProjectName,
@@ -34,6 +37,7 @@ from scheduler.model import (
     ReclaimUpTo,
     Settings,
     User,
+    UserGroup,
     UserName,
 )
 from scheduler.pool.rules import check_pool
@@ -46,6 +50,7 @@ from scheduler.schema import (
     QuotaEntry,
     SettingsEntry,
     UserEntry,
+    UserGroupEntry,
 )
 from scheduler.schema.reading import mib, milli, parse_mapping, validate
 
@@ -63,7 +68,7 @@ def parse(text: str, *, source: str = "The pool file") -> PoolFile:
 
 
 def dump(file: PoolFile) -> str:
-    """The same pool file as YAML; what says no more than the default is left out of the entries and of policies."""
+    """The pool file as YAML, without default values in entries and policies."""
     content = file.model_dump(mode="json")
     content["node_pools"] = [entry.model_dump(mode="json", exclude_defaults=True) for entry in file.node_pools]
     content["projects"] = [entry.model_dump(mode="json", exclude_defaults=True) for entry in file.projects]
@@ -72,23 +77,24 @@ def dump(file: PoolFile) -> str:
     return text
 
 
-# -- to the scheduler's nouns and back ----------------------------------------------------------------------
+# -- to and from the model ----------------------------------------------------------------------
 
 
 def pool_of(file: PoolFile, before: Pool, now: float) -> Pool:
     """The pool that `file` declares.
 
     Projects that are in `before` keep their age and recent use; new ones are created `now`. Raises `Invalid` for
-    what does not fit together: names twice, unknown or circling parents, limits below guarantees.
+    contradictions: duplicate names, unknown or circular parents, limits below guarantees.
     """
     known = {project.name: project for project in before.projects}
     _refuse_twice("node_pools", [entry.name for entry in file.node_pools])
     _refuse_twice("projects", [entry.name for entry in file.projects])
     _refuse_twice("users", [entry.name for entry in file.users])
+    _refuse_twice("groups", [entry.name for entry in file.groups])
     _refuse_circles(file.projects)
     training = [entry.name for entry in file.node_pools if entry.environment is Environment.TRAIN]
     pool = Pool(
-        node_pools=tuple(NodePool(e.name, e.environment, e.placement, e.gpus) for e in file.node_pools),
+        node_pools=tuple(NodePool(NodePoolName(e.name), e.environment, e.placement, e.gpus) for e in file.node_pools),
         projects=tuple(
             _project(entry, f"projects[{n}]", known.get(ProjectName(entry.name)), now, training)
             for n, entry in enumerate(file.projects)
@@ -108,6 +114,10 @@ def pool_of(file: PoolFile, before: Pool, now: float) -> Pool:
         if file.drained is None
         else tuple((NodeName(name), reason) for name, reason in sorted(file.drained.items())),
         settings=settings_of(file.settings),
+        groups=tuple(
+            UserGroup(GroupName(entry.name), milli(entry.build_quota, f"groups[{n}].build_quota"))
+            for n, entry in enumerate(file.groups)
+        ),
     )
     check_pool(pool)
     return pool
@@ -122,6 +132,7 @@ def file_of(pool: Pool) -> PoolFile:
         ],
         projects=[project_entry(project) for project in pool.projects],
         users=[UserEntry(name=user.name, build_quota=user.build_quota / ONE) for user in pool.users],
+        groups=[UserGroupEntry(name=group.name, build_quota=group.build_quota / ONE) for group in pool.groups],
         default_build_quota=pool.default_build_quota / ONE,
         build_overcommit=pool.build_overcommit,
         keep_days=pool.keep_days,
@@ -145,8 +156,8 @@ def settings_of(entry: SettingsEntry) -> Settings:
 
 
 def with_project(pool: Pool, entry: ProjectEntry, now: float) -> Pool:
-    """`pool` with one project put in the place of the one with its name, or added. Raises `Invalid` with the place in
-    the entry (`limit`) for what is wrong with it, and names another project that it does not fit."""
+    """`pool` with one project replaced by name, or added. Raises `Invalid` with the place in the entry (`limit`), or
+    with the name of another project that it conflicts with."""
     entries = [project_entry(project) for project in pool.projects]
     names = [project.name for project in entries]
     if entry.name in names:
@@ -161,7 +172,7 @@ def with_project(pool: Pool, entry: ProjectEntry, now: float) -> Pool:
 
 
 def _by_name(error: Invalid, names: Sequence[str], own: str) -> Invalid:
-    """A refusal of a pool file that nobody has written, with the projects' names for their places in it."""
+    """An error of a generated pool file, with project names instead of places."""
 
     def named(place: re.Match[str]) -> str:
         name = names[int(place[1])]
@@ -209,7 +220,7 @@ def project_entry(project: Project) -> ProjectEntry:
 
 
 def bounds_entry(project: Project) -> dict[str, float | None]:
-    """What a project has of CPUs and memory, as a pool file has it."""
+    """A project's quota of CPUs and memory, as in a pool file."""
 
     def gib(amount: int | None) -> float | None:
         return None if amount is None else amount / 1024
@@ -263,7 +274,7 @@ def bounds_of(entry: HasBounds, place: str) -> tuple[Bounds, Bounds]:
 
 
 def quota_entries(project: Project) -> list[QuotaEntry]:
-    """What a project has of parts of the pool, as a pool file has it."""
+    """A project's quotas of parts of the pool, as in a pool file."""
     return [
         QuotaEntry(
             node_pool=quota.node_pool,
@@ -282,7 +293,8 @@ def quotas_of(entries: Sequence[QuotaEntry], place: str, node_pools: Sequence[st
         here = f"{place}[{n}]"
         if entry.node_pool is None and entry.gpu_type is None:
             raise Invalid(
-                f"{here} needs a node_pool, a gpu_type or both; for the whole pool say `guaranteed` and `limit`.",
+                f"{here} needs a node_pool, a gpu_type or both; for the whole pool, set `guaranteed` and `limit` of "
+                "the project.",
                 field=here,
             )
         if entry.node_pool is not None and entry.node_pool not in node_pools:
@@ -305,12 +317,14 @@ def quotas_of(entries: Sequence[QuotaEntry], place: str, node_pools: Sequence[st
             None if given is None else milli(given, f"{here}.{name}")
             for name, given in (("guaranteed", entry.guaranteed), ("limit", entry.limit))
         ]
-        found.append(Quota(amounts[0], amounts[1], entry.node_pool, entry.gpu_type))
+        node_pool = None if entry.node_pool is None else NodePoolName(entry.node_pool)
+        gpu_type = None if entry.gpu_type is None else GpuType(entry.gpu_type)
+        found.append(Quota(amounts[0], amounts[1], node_pool, gpu_type))
     return tuple(found)
 
 
 def policy_entry(policy: ProjectRules) -> PolicyEntry:
-    """A policy as a pool file has it."""
+    """The rules as in a pool file."""
     content = asdict(policy)
     for part, key in _GPUS:
         if content[part][key] is not None:
@@ -341,7 +355,7 @@ def _project(entry: ProjectEntry, place: str, known: Project | None, now: float,
         priority=entry.priority,
         created=now,
         members=frozenset(map(UserName, entry.members)),
-        groups=frozenset(entry.groups),
+        groups=frozenset(map(GroupName, entry.groups)),
         policy=_policy(entry.policy, f"{place}.policy"),
         quotas=quotas_of(entry.quotas, f"{place}.quotas", pools),
         order=entry.order,

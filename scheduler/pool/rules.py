@@ -1,9 +1,9 @@
-"""What an administrator rules for the jobs of a project: defaults, maxima and allowed values, inherited down the tree.
+"""An administrator's rules for the jobs of a project: defaults, maxima and allowed values, inherited down the tree.
 
 What must hold:
-- Of defaults the nearest counts; of maxima the strictest; of allowed values those that every project above allows, too.
-- A job that leaves something open gets what the rules allow, so no job is refused for what it did not say.
-- A refusal names the rule, what it says, and who says it.
+- The nearest default applies, the strictest maximum, and the values that all projects above allow.
+- A job that omits a value gets one that the rules allow, so no job is refused for an omitted value.
+- An error names the rule, its value and its project.
 
 Pure functions of a pool; nothing here knows where jobs come from.
 """
@@ -41,12 +41,12 @@ OTHERWISE: dict[str, Any] = {
     "grace": 30.0,
     "retries": 0,
 }
-"""What a job is that says nothing, where nothing is ruled. What is not here is left open."""
+"""The values of a job without its own and without rules. Values that are missing here stay open."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is ruled, and the project that says so."""
+    """A rule's value, and its project."""
 
     value: Any
     source: str
@@ -54,7 +54,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """All that counts for the jobs of one project, by the names of `Defaults`, `Maxima` and `Allowed`."""
+    """All rules that apply to the jobs of one project, by the names of `Defaults`, `Maxima` and `Allowed`."""
 
     defaults: dict[str, Rule]
     maxima: dict[str, Rule]
@@ -66,7 +66,7 @@ class Rules:
         return [self.maxima[each] for each in names if each in self.maxima]
 
     def open(self, name: str) -> Any:
-        """What a job gets for `name` where it says nothing; `None`: it stays open."""
+        """The default of `name`; `None`: it stays open."""
         if name in self.defaults:
             return self.defaults[name].value
         value = OTHERWISE.get(name)
@@ -76,11 +76,11 @@ class Rules:
             choice = self.allowed[name].value
             value = choice[0] if name == "preemptible" else choice
         if name in ("cpus", "memory_gib"):
-            return value or None  # as a job says that it asks for none
+            return value or None  # as in a job that requests none
         return value
 
     def source_of(self, name: str) -> str:
-        """The rule from which a job that says nothing of `name` has it, and who says it."""
+        """The rule that gives a job its default of `name`, and its project."""
         said = {"defaults": self.defaults, "maxima": self.maxima, "allowed": self.allowed}
         part = next(part for part, rules in said.items() if name in rules)
         return f"{part}.{name} of {said[part][name].source}"
@@ -123,14 +123,8 @@ def check_job(request: Request, program: Program, pool: Pool) -> None:
         "retries": program.retries,
     }
     for name, rule in rules.maxima.items():
-        value = asked[name]
-        if value is not None and value > rule.value:
-            field = {"total_gpus": "workers" if request.workers > 1 else "gpus"}.get(name, name)
-            raise Invalid(
-                f"{_WORDS[name]} may be {_amount(name, rule.value)} at most in project {request.project!r} "
-                f"(maxima.{name} of {rule.source}), not {_amount(name, value)}.",
-                field=field,
-            )
+        field = {"total_gpus": "workers" if request.workers > 1 else "gpus"}.get(name, name)
+        _check_maximum(name, asked[name], rule, request.project, field)
     chosen = {
         "gpu_types": request.gpu_types,
         "node_pools": request.node_pools,
@@ -148,14 +142,30 @@ def check_job(request: Request, program: Program, pool: Pool) -> None:
             )
 
 
+def check_priority(project: ProjectName, priority: int, pool: Pool) -> None:
+    """Raises `Invalid` where a job of a project may not have a priority."""
+    rule = rules_of(project, pool).maxima.get("priority")
+    if rule is not None:
+        _check_maximum("priority", priority, rule, project, "priority")
+
+
+def _check_maximum(name: str, value: float | None, rule: Rule, project: ProjectName, field: str) -> None:
+    if value is not None and value > rule.value:
+        raise Invalid(
+            f"{_WORDS[name]} may be {_amount(name, rule.value)} at most in project {project!r} "
+            f"(maxima.{name} of {rule.source}), not {_amount(name, value)}.",
+            field=field,
+        )
+
+
 def _forbids(project: ProjectName, pool: Pool, name: str, value: Any) -> str:
-    """The nearest that does not allow a value."""
+    """The nearest rule that does not allow a value."""
     said = ((source, getattr(policy.allowed, name)) for source, policy in _lineage(project, pool))
     return next(source for source, allowed in said if allowed is not None and value not in allowed)
 
 
 def check_pool(pool: Pool) -> None:
-    """Raises `Invalid` where rules contradict each other, so that a job which says nothing would break one."""
+    """Raises `Invalid` where rules contradict each other, so that a job with default values would break one."""
     names = [
         (ProjectName(EVERYBODY), "policy"),
         *((p.name, f"projects[{n}].policy") for n, p in enumerate(pool.projects)),
@@ -191,7 +201,7 @@ def check_pool(pool: Pool) -> None:
 
 
 def _check_silence(project: Project, place: str, pool: Pool) -> None:
-    """Raises `Invalid` where a job of a project that says nothing could never have its GPUs."""
+    """Raises `Invalid` where a job with default values could never get its GPUs."""
     rules = rules_of(project.name, pool)
     gpus = rules.open("gpus")
     by_name = {each.name: each for each in pool.projects}
@@ -217,7 +227,7 @@ def _check_silence(project: Project, place: str, pool: Pool) -> None:
 
 
 def _lineage(project: ProjectName, pool: Pool) -> Iterator[tuple[str, ProjectRules]]:
-    """The policies that count for a project, the nearest first."""
+    """The policies that apply to a project, the nearest first."""
     known = {each.name: each for each in pool.projects}
     name: ProjectName | None = project
     while name is not None and name in known:

@@ -1,4 +1,4 @@
-"""The windows of a project, as a pool file has them and as the scheduler does."""
+"""Converts the windows of a project between the pool file and the model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DAY = timedelta(days=1)
 
 
 def window_entries(project: Project) -> list[WindowEntry]:
-    """The windows of a project, as a pool file has them."""
+    """The windows of a project, as in a pool file."""
     return [
         WindowEntry.model_validate(
             {
@@ -75,7 +75,7 @@ def in_words(entry: WindowEntry) -> str:
 
 
 def read_window(text: str) -> dict[str, Any]:
-    """A window in words, as a pool file has it: days, dates and times in any order. Raises `ValueError`."""
+    """Read a window in words, as in a pool file: days, dates and times in any order. Raises `ValueError`."""
     found: dict[str, Any] = {}
     for word in text.split():
         name, _, amount = word.partition("=")
@@ -99,15 +99,18 @@ def read_window(text: str) -> dict[str, Any]:
     return found
 
 
-def _window(entry: WindowEntry, place: str) -> Window:
+def check_timezone(name: str, field: str) -> None:
+    """Raises `Invalid` for a time zone that does not exist, with what was probably meant."""
     try:
-        ZoneInfo(entry.timezone)
+        ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        near = get_close_matches(entry.timezone, available_timezones(), n=1)
+        near = get_close_matches(name, available_timezones(), n=1)
         hint = f"did you mean {near[0]!r}?" if near else "write one such as 'Europe/Berlin' or 'UTC'."
-        raise Invalid(
-            f"{place}.timezone: there is no time zone {entry.timezone!r}; {hint}", field=f"{place}.timezone"
-        ) from None
+        raise Invalid(f"{field}: there is no time zone {name!r}; {hint}", field=field) from None
+
+
+def _window(entry: WindowEntry, place: str) -> Window:
+    check_timezone(entry.timezone, f"{place}.timezone")
     window = Window(
         guaranteed=None if entry.guaranteed is None else milli(entry.guaranteed, f"{place}.guaranteed"),
         timezone=entry.timezone,
@@ -140,7 +143,7 @@ def _both(one: Window, other: Window) -> date | None:
     """The first day on which both are in force at the same time."""
     firsts = [each.first for each in (one, other) if each.first is not None]
     lasts = [each.last for each in (one, other) if each.last is not None]
-    # What goes on after midnight belongs to the day before. Days recur after a week.
+    # The part after midnight belongs to the day before. Days recur after a week.
     begin = max(firsts, default=date(2024, 1, 1))
     days = [begin + n * _DAY for n in range(9) if not lasts or begin + n * _DAY <= min(lasts) + _DAY]
     return next((day for day in days if _meet(_on_day(one, day), _on_day(other, day))), None)

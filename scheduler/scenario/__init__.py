@@ -1,7 +1,7 @@
-"""Scenario files: a pool at one instant, as people write it; and the plan that the policy makes of it.
+"""Scenario files: a pool at one instant, as people write it, and the plan of the policy for it.
 
 What must hold:
-- Whatever is wrong is refused with one sentence that names its place (`jobs[3].project`), before anything is printed.
+- Every mistake is refused with one sentence that names its place (`jobs[3].project`), before anything is printed.
 - Times in a file are seconds from the snapshot's instant, which is 0 here; amounts are in GPUs, CPUs and GiB.
 - The same file gives the same output, byte for byte.
 """

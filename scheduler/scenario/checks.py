@@ -1,4 +1,4 @@
-"""Small checks that say where in a scenario something is wrong."""
+"""Checks whose errors name the place in the scenario."""
 
 from __future__ import annotations
 
@@ -13,10 +13,6 @@ def amount(given: float | None, place: str) -> Milli | None:
 
 def mib(gib: float | None) -> MiB | None:
     return None if gib is None else round(gib * 1024)
-
-
-def names(given: list[str] | None) -> tuple[str, ...] | None:
-    return None if given is None else tuple(given)
 
 
 def refuse_twice(key: str, names: list[str]) -> None:

@@ -66,7 +66,7 @@ def _text(path: str) -> str:
 
 
 def _starts(snapshot: Snapshot) -> Mapping[WorkloadId, float]:
-    """When those that wait will start, where run times are declared."""
+    """The estimated starts of waiting workloads, where run times are declared."""
     declared = any(workload.request.expected_runtime is not None for workload in snapshot.workloads)
     return forecast(snapshot).starts if declared else {}
 
@@ -80,7 +80,7 @@ def _plans(snapshots: Iterable[Snapshot], cycles: int) -> Iterator[tuple[Snapsho
             started = time.perf_counter()
             plan = decide(snapshot)
             for _ in plan.decisions.values():
-                pass  # a decision is complete when its reason has been told
+                pass  # a decision is complete once its reason has been formatted
             seconds += time.perf_counter() - started
             if cycle + 1 < cycles:
                 snapshot = carry_out(snapshot, plan)

@@ -1,4 +1,4 @@
-"""What a scenario file may say. Unknown keys are refused; a number in quotes is no number."""
+"""The entries of a scenario file. Unknown keys are refused; a number in quotes is not a number."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class ForeignGpuEntry(Wire):
 
 
 class ForeignEntry(Wire):
-    """What others use on a node. `unnumbered` is how many GPUs they use beside `gpus`, where nobody knows which."""
+    """What others use on a node. `unnumbered` is how many GPUs they use besides `gpus`, where their numbers are not
+    known."""
 
     gpus: list[ForeignGpuEntry] = Field(default_factory=list)
     unnumbered: Amount = 0
@@ -42,6 +43,7 @@ class NodeEntry(Wire):
     labels: dict[str, str] = Field(default_factory=dict)
     links: list[list[GpuIndex]] = Field(default_factory=list)
     schedulable: bool = True
+    gpu_parts: int = Field(0, ge=0, le=31)
     foreign: ForeignEntry = ForeignEntry()
 
 
@@ -128,7 +130,7 @@ class JobEntry(Wire):
 
 
 class PlannedSettings(SettingsEntry):
-    """A plan of a file is carried out at once, and for nothing."""
+    """The settings for a plan of a file: starting and stopping costs nothing."""
 
     resize_interval: Amount = 0
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from scheduler.errors import Invalid
 from scheduler.model import (
     ONE,
     Environment,
     GpuKey,
+    GpuType,
     JobId,
     Milli,
     Node,
     NodeName,
+    NodePoolName,
     Pool,
     ProjectName,
     Request,
@@ -24,13 +28,13 @@ from scheduler.model import (
     relative_throughputs,
     size_of,
 )
-from scheduler.scenario.checks import amount, at, mib, names, no_such
+from scheduler.scenario.checks import amount, at, mib, no_such
 from scheduler.scenario.entries import GroupEntry, JobEntry, WorkerEntry
 from scheduler.schema.reading import milli
 
 
 class Jobs:
-    """Jobs to workloads; keeps account of the GPUs that are taken, so that none is given twice."""
+    """Converts jobs to workloads, and tracks allocated GPUs so that none is given twice."""
 
     def __init__(self, nodes: tuple[Node, ...], pool: Pool) -> None:
         self.nodes = {node.name: node for node in nodes}
@@ -109,17 +113,17 @@ class Jobs:
             min_workers=least,
             priority=entry.priority,
             preemptible=entry.preemptible,
-            gpu_types=names(entry.gpu_types),
-            node_pools=names(entry.node_pools),
+            gpu_types=None if entry.gpu_types is None else tuple(map(GpuType, entry.gpu_types)),
+            node_pools=None if entry.node_pools is None else tuple(map(NodePoolName, entry.node_pools)),
             require=entry.require,
             prefer=entry.prefer,
             min_runtime=entry.min_runtime,
             expected_runtime=entry.expected_runtime,
             groups=groups,
             avoids=self._avoided(entry, place),
-            throughputs=relative_throughputs(entry.throughputs),
+            throughputs=relative_throughputs(_by_type(entry.throughputs)),
             spread_throughputs=relative_throughputs(
-                entry.spread_throughputs, max(entry.throughputs.values(), default=0)
+                _by_type(entry.spread_throughputs), max(entry.throughputs.values(), default=0)
             ),
         )
 
@@ -144,7 +148,7 @@ class Jobs:
                 raise at(f"{place}.{key}", f"{len(getattr(entry, key))} entries, but {workers} workers.")
 
     def _named(self, worker: WorkerEntry, shape: Shape, place: str) -> WorkerPlacement | None:
-        """A worker that names its GPUs, which nobody else then has; None where it takes any free ones."""
+        """A worker that names its GPUs, which become allocated; None where it takes any free ones."""
         if worker.gpus is None and worker.node in self.nodes and shape.gpus + (shape.gpu_memory or 0):
             return None
         named = self._nominated(worker, shape, place)
@@ -153,7 +157,7 @@ class Jobs:
         return named
 
     def _nominated(self, worker: WorkerEntry, shape: Shape, place: str) -> WorkerPlacement:
-        """A worker with its GPUs, whoever has them now."""
+        """A worker with its GPUs, which may be allocated to others now."""
         node = self.nodes.get(NodeName(worker.node))
         if node is None:
             raise no_such(f"{place}.node", "node", worker.node)
@@ -223,7 +227,20 @@ def _share_on(node: Node, shape: Shape, place: str) -> tuple[Milli, int]:
     if shape.gpu_memory is not None:
         if not node.gpu_memory or node.gpu_memory < shape.gpu_memory:
             raise at(f"{place}.node", f"the GPUs of {node.name} do not have that much memory.")
-        return -(-shape.gpu_memory * ONE // node.gpu_memory), 1
+        return _part(node, -(-shape.gpu_memory * ONE // node.gpu_memory), place), 1
     if shape.gpus < ONE:
-        return (shape.gpus, 1) if shape.gpus else (ONE, 0)
+        return (_part(node, shape.gpus, place), 1) if shape.gpus else (ONE, 0)
+    if node.gpu_parts > 1:
+        raise at(f"{place}.node", f"the GPUs of {node.name} are only available in parts.")
     return ONE, shape.gpus // ONE
+
+
+def _part(node: Node, share: Milli, place: str) -> Milli:
+    part = node.share_for(share)
+    if part is None:
+        raise at(f"{place}.node", f"the GPUs of {node.name} are not given in parts of that size.")
+    return part
+
+
+def _by_type(throughputs: Mapping[str, float]) -> dict[GpuType, float]:
+    return {GpuType(name): throughput for name, throughput in throughputs.items()}

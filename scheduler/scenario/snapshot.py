@@ -10,11 +10,13 @@ from scheduler.errors import Invalid
 from scheduler.model import (
     Environment,
     ForeignUse,
+    GpuType,
     GuaranteeChange,
     Milli,
     Node,
     NodeName,
     NodePool,
+    NodePoolName,
     Pool,
     Project,
     ProjectName,
@@ -70,14 +72,15 @@ def _node(entry: NodeEntry, place: str) -> Node:
     return Node(
         name=NodeName(entry.name),
         gpus=entry.gpus,
-        gpu_type=entry.gpu_type,
+        gpu_type=None if entry.gpu_type is None else GpuType(entry.gpu_type),
         gpu_memory=mib(entry.gpu_memory_gib),
         cpus=amount(entry.cpus, f"{place}.cpus"),
         memory=mib(entry.memory_gib),
-        node_pool=entry.node_pool,
+        node_pool=NodePoolName(entry.node_pool),
         labels=entry.labels,
         gpu_links=tuple(tuple(sorted(group)) for group in entry.links),
         schedulable=entry.schedulable,
+        gpu_parts=entry.gpu_parts,
         foreign=_foreign(entry, f"{place}.foreign"),
     )
 
@@ -100,12 +103,11 @@ def _foreign(entry: NodeEntry, place: str) -> ForeignUse:
 
 
 def _node_pools(scenario: Scenario) -> tuple[NodePool, ...]:
-    """Those that are named, and the two that go by themselves. A file that names none may use any name, for
-    training."""
-    named = [NodePool(e.name, e.environment, e.placement, e.gpus) for e in scenario.node_pools]
+    """The declared node pools and the two default ones. A file that declares none may use any name, for training."""
+    named = [NodePool(NodePoolName(e.name), e.environment, e.placement, e.gpus) for e in scenario.node_pools]
     known = {pool.name for pool in named}
     usual = [pool for pool in Pool().node_pools if pool.name not in known]
-    implied = {node.node_pool for node in scenario.nodes} - {pool.name for pool in usual}
+    implied = {NodePoolName(node.node_pool) for node in scenario.nodes} - {pool.name for pool in usual}
     other = [] if named else [NodePool(name, Environment.TRAIN) for name in sorted(implied)]
     return (*named, *usual, *other)
 
@@ -156,7 +158,7 @@ def _changes(entry: ProjectEntry, place: str) -> tuple[GuaranteeChange, ...]:
 
 
 def _guarantees(entries: list[ProjectEntry]) -> dict[str, Milli | None]:
-    """What each project is guaranteed; one with others below it that says nothing is guaranteed what they are."""
+    """The guarantee of each project; a parent without one has the sum of its children."""
     places = {entry.name: f"projects[{n}].guaranteed" for n, entry in enumerate(entries)}
     below: dict[str | None, list[ProjectEntry]] = {}
     for entry in entries:

@@ -1,7 +1,6 @@
-"""From a snapshot to the scenario that describes it, so that any decision of a live pool can be looked at and made
-again.
+"""Writes a snapshot as a scenario, so that any decision of a live pool can be inspected and repeated.
 
-What must hold: read back, it makes the policy decide the same. Times become seconds from the snapshot's instant.
+What must hold: read back, it leads the policy to the same decision. Times become seconds from the snapshot's instant.
 """
 
 from __future__ import annotations
@@ -38,6 +37,7 @@ from scheduler.scenario.entries import (
     Scenario,
     WorkerEntry,
 )
+from scheduler.schema import UserEntry
 
 
 def scenario_of(snapshot: Snapshot) -> Scenario:
@@ -49,15 +49,26 @@ def scenario_of(snapshot: Snapshot) -> Scenario:
         projects=[_project(project, now, snapshot.usage) for project in pool.projects],
         jobs=[_job(workload, nodes, pool, now) for workload in snapshot.workloads],
         settings=PlannedSettings(**file_of(pool).settings.model_dump()),
+        users=_users(snapshot),
         **{key: getattr(file_of(pool), key) for key in _AS_IN_THE_POOL_FILE},
     )
 
 
-_AS_IN_THE_POOL_FILE = ("node_pools", "topology", "users", "default_build_quota")
+_AS_IN_THE_POOL_FILE = ("node_pools", "topology", "default_build_quota")
+
+
+def _users(snapshot: Snapshot) -> list[UserEntry]:
+    """The build quotas in force of those who have one of their own, and of those who wait for a session: theirs may be
+    that of a group."""
+    quotas = {user.name: user.build_quota for user in snapshot.pool.users}
+    for request in (workload.request for workload in snapshot.workloads if not workload.running):
+        if request.user and request.build_quota is not None:
+            quotas[request.user] = request.build_quota
+    return [UserEntry(name=name, build_quota=quota / ONE) for name, quota in quotas.items()]
 
 
 def without_defaults(scenario: Scenario) -> dict[str, Any]:
-    """The scenario for JSON or YAML, without what says no more than the default."""
+    """The scenario for JSON or YAML, without default values."""
     content = scenario.model_dump(mode="json", exclude_defaults=True)
     for project, entry in zip(content.get("projects", ()), scenario.projects, strict=True):
         project["guaranteed"] = entry.guaranteed  # absent, it would be the sum of those below
@@ -76,6 +87,7 @@ def _node(node: Node) -> NodeEntry:
         labels=dict(node.labels),
         links=[list(group) for group in node.gpu_links],
         schedulable=node.schedulable,
+        gpu_parts=node.gpu_parts,
         foreign=_foreign(node.foreign),
     )
 
@@ -165,7 +177,7 @@ def _workers(placement: Iterable[WorkerPlacement]) -> list[WorkerEntry]:
 
 
 def _is_there(worker: WorkerPlacement, nodes: Mapping[NodeName, Node]) -> bool:
-    """Whether the worker's node and GPUs are (still) there: the policy sees no others."""
+    """Whether the worker's node and GPUs (still) exist: the policy sees no others."""
     node = nodes.get(worker.node)
     return node is not None and all(gpu < node.gpus for gpu in worker.gpus)
 

@@ -1,6 +1,7 @@
-"""The types of the API under `/api/v1` and of the pool file, checked; OpenAPI is generated from them."""
+"""The validated types of the API under `/api/v1` and of the pool file. OpenAPI is generated from them."""
 
 from scheduler.schema.events import Event, PoolFigures, StreamShows, ViewFigures, WaitingView
+from scheduler.schema.gpus import GpuHistory, GpuMeasures, GpuPoint, GpuProcessView, NodeGpus
 from scheduler.schema.jobs import (
     ATTEMPT_LINE,
     ArrayView,
@@ -11,14 +12,18 @@ from scheduler.schema.jobs import (
     Explanation,
     Holder,
     HolderJob,
+    JobChange,
     JobPage,
     JobView,
+    LatestReport,
+    LatestReports,
     MetricsPage,
     OutputFile,
     OutputList,
     SpeedView,
     WorkerView,
 )
+from scheduler.schema.people import BuildQuotaEntry, GroupView, UserList, UserView
 from scheduler.schema.pool import (
     EnvironmentTotals,
     GpuView,
@@ -52,14 +57,17 @@ from scheduler.schema.poolfile import (
     QuotaEntry,
     SettingsEntry,
     UserEntry,
+    UserGroupEntry,
     WindowEntry,
 )
+from scheduler.schema.schedules import ScheduleChange, ScheduleList, ScheduleSubmit, ScheduleView
 from scheduler.schema.submission import (
     ArrayMember,
     ArraySubmit,
     FileSubmit,
     GroupSubmit,
     JobSubmit,
+    SessionActivity,
     SessionOpen,
 )
 from scheduler.schema.usage import Dimension, Every, UsageReport, UsageRow
@@ -85,6 +93,7 @@ __all__ = [
     "AuditEntry",
     "AuditPage",
     "BlobView",
+    "BuildQuotaEntry",
     "Change",
     "DefaultsEntry",
     "Digest",
@@ -97,19 +106,28 @@ __all__ = [
     "Every",
     "Explanation",
     "FileSubmit",
+    "GpuHistory",
+    "GpuMeasures",
+    "GpuPoint",
+    "GpuProcessView",
     "GpuView",
     "GroupSubmit",
+    "GroupView",
     "GuaranteeChangeView",
     "Holder",
     "HolderJob",
+    "JobChange",
     "JobPage",
     "JobSubmit",
     "JobView",
+    "LatestReport",
+    "LatestReports",
     "MaximaEntry",
     "Me",
     "MetricsPage",
     "Name",
     "NodeDrain",
+    "NodeGpus",
     "NodePoolEntry",
     "NodeView",
     "Occupant",
@@ -126,7 +144,12 @@ __all__ = [
     "ProjectList",
     "ProjectView",
     "QuotaEntry",
+    "ScheduleChange",
+    "ScheduleList",
+    "ScheduleSubmit",
+    "ScheduleView",
     "ServerPodView",
+    "SessionActivity",
     "SessionList",
     "SessionOpen",
     "SessionView",
@@ -136,6 +159,9 @@ __all__ = [
     "UsageReport",
     "UsageRow",
     "UserEntry",
+    "UserGroupEntry",
+    "UserList",
+    "UserView",
     "ViewFigures",
     "WaitingView",
     "WindowEntry",

@@ -1,4 +1,4 @@
-"""What a worker's agent and the scheduler tell each other."""
+"""The messages between a worker's agent and the scheduler."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class AgentFile(Wire):
 
 
 class AgentWrapper(Wire):
-    """A tool that stands before the command, with its arguments."""
+    """A tool that starts the command, with the tool's arguments."""
 
     file: str
     arguments: list[str]
 
 
 class AgentSpec(Wire):
-    """What a worker runs. `env` is over what the machine has, `own` over all.
+    """What a worker runs. `env` overrides the environment of the machine, and `own` overrides both.
 
-    `tools` are files that stand beside the command; `python_path` is the folder of one that comes first in
-    `PYTHONPATH`. `streams` are files of the output folder that only grow, by name. `grace` is in seconds, `log_limit`
-    in bytes.
+    `tools` are files that are provided along with the command; `python_path` is the folder of one of them that comes
+    first in `PYTHONPATH`. `streams` are append-only files of the output folder, by name. `names` are host names of its
+    gang that must resolve before it starts. `grace` is in seconds, `log_limit` in bytes.
     """
 
     command: list[str]
@@ -43,15 +43,16 @@ class AgentSpec(Wire):
     bundle: Digest | None
     files: list[AgentFile]
     streams: dict[str, str]
+    names: list[str] = Field([])
     grace: float
     log_limit: int
 
 
 class AgentState(Wire):
-    """How a worker stands, as its agent says. `agent` tells it from any other that has the same token.
+    """The state of a worker, as its agent reports it. `agent` identifies the agent among those with the same token.
 
-    `started` and `at`, the end, are seconds since the epoch; `exit_code` is negative for a signal. `stopped` says of
-    one that has exited whether it was told to before, by whoever.
+    `started` and `at`, the end, are seconds since the epoch; `exit_code` is negative for a signal. `stopped` says of a
+    worker that has exited whether anyone had told it to stop before.
     """
 
     agent: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
@@ -64,14 +65,16 @@ class AgentState(Wire):
 
 
 class AgentOrders(Wire):
-    """`stop`: seconds in which the worker has to have ended, if it has to; `number` is that of the newest order."""
+    """A worker's current orders. `stop` is the time in seconds in which it must end, or null; `begin` is true once
+    its whole gang is ready; `number` is the number of the newest order."""
 
     number: int
     stop: float | None
+    begin: bool = True
 
 
 class AgentReceived(Wire):
-    """How many bytes the scheduler has, from where the agent goes on."""
+    """The number of bytes that the scheduler has received; the agent continues from there."""
 
     size: int
 

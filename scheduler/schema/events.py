@@ -1,4 +1,4 @@
-"""What `GET /events` tells, and what a listener says of itself. Units as in `schema.wire`."""
+"""The messages of `GET /events`, and what a listener reports about its view. Units as in `schema.wire`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.schema.pool import EnvironmentTotals, Me, ProjectView, SessionVie
 from scheduler.schema.wire import Wire
 
 MOST_SHOWN = 200
-"""So many jobs a listener shows at most."""
+"""The maximum number of jobs that a listener may show."""
 
 JobId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 
@@ -19,13 +19,13 @@ JobId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 class Event(Wire):
     """One message of `GET /events` (`id`, `event: kind`, `data: this`).
 
-    `kind` is one of job.submitted, job.state, job.deleted, session.state, project.changed, pool.changed: a line of the
-    append-only record, which is told once to whoever resumes after the one before. The view of the thing as it is now
-    comes along where there is one and the caller may see it.
+    `kind` is job.submitted, job.state, job.deleted, session.state, project.changed, pool.changed, schedule.changed or
+    schedule.deleted for an entry of the append-only event log, which a listener that resumes after the previous entry
+    receives once. The event includes the current view of the job or session, if there is one and the caller may see it.
 
-    Besides, a listener is told job.reason (a job that waits has another place in line, or waits for something else) or,
-    where it keeps a view, stream.begin (`data.resumed` is false where all lists have to be read again) and view.figures
-    (`data` is `ViewFigures`). These are no lines of the record, and come at most every few seconds.
+    A listener also receives job.reason (a waiting job has a new position, or waits for something else) and,
+    if it keeps a view, stream.begin (`data.resumed` is false if it must read all lists again) and view.figures (`data`
+    is `ViewFigures`). These are not entries of the log, and are sent at most every few seconds.
     """
 
     id: int
@@ -38,10 +38,11 @@ class Event(Wire):
 
 
 class WaitingView(Wire):
-    """What a job that waits may expect."""
+    """The reason, position and estimated start of a waiting job."""
 
     id: str
-    reason: str | None = Field(None, description="absent where it is the same as before")
+    reason: str | None = Field(None, description="absent if it has not changed")
+    notice: str = ""
     position: int | None
     estimated_start: float | None
     earliest_start: float | None = None
@@ -55,7 +56,7 @@ class PoolFigures(Wire):
 
 
 class ViewFigures(Wire):
-    """What has changed of what a listener shows; null: nothing of it has."""
+    """The changes in what a listener shows; null: no change."""
 
     me: Me | None = None
     pool: PoolFigures | None = None
@@ -64,7 +65,6 @@ class ViewFigures(Wire):
 
 
 class StreamShows(Wire):
-    """What the listener shows from now on: of these jobs it is told their place in line and when they are likely to
-    start."""
+    """The waiting jobs that the listener shows from now on: it receives their positions and estimated starts."""
 
     jobs: list[JobId] = Field(max_length=MOST_SHOWN)

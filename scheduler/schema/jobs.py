@@ -1,4 +1,4 @@
-"""What the API says of jobs, of what they leave and why they wait. Units as in `schema.wire`."""
+"""The API's views of jobs, their output, and the reasons why they wait. Units as in `schema.wire`."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ class AttemptView(Wire):
     reason: str
     ending: Ending | None = Field(
         None,
-        description="why it ended, or is ending; after `resized` and `moved` the next attempt begins at once",
+        description="why it ended or is ending; after `resized` and `moved` the next attempt starts immediately",
     )
 
 
 class JobView(Wire):
     """A job as its owner, a member of its project or an administrator sees it.
 
-    `mine` is true for the owner, who alone may read logs and outputs. `position` counts from 1 in the project's queue.
+    `mine` is true for the owner; only the owner may read logs and outputs. `position` is the position in the project's
+    queue, from 1.
     """
 
     id: str
@@ -46,7 +47,12 @@ class JobView(Wire):
     kind: JobKind
     state: JobState
     reason: str
-    notice: str = Field("", description="what a running job is told is going to happen to it: that it will be paused")
+    notice: str = Field(
+        "",
+        description="for a running job, what is going to happen to it, such as that it will be paused; for a job that "
+        "is paused for another job of its project, whose job that is and for how long",
+    )
+    isolation: str = Field("", description="how a job on a part of a GPU is isolated from others on the same GPU")
     blocked_by: dict[str, Any] | None = None
     position: int | None = None
     estimated_start: float | None = None
@@ -64,27 +70,33 @@ class JobView(Wire):
     attempts: list[AttemptView]
     outputs: list[str]
     exit_code: int | None
-    after: list[str] = Field(default_factory=list, description="what its owner sent it to come after; others see none")
-    array: str | None = Field(None, description="the array that it is one of")
+    after: list[str] = Field(
+        default_factory=list, description="jobs and arrays that it starts after; only its owner sees them"
+    )
+    array: str | None = Field(None, description="id of its array")
     index: int | None = None
+    array_size: int | None = Field(None, description="number of jobs that were submitted as that array")
     parameters: dict[str, Parameter] = Field(default_factory=dict)
-    earliest_start: float | None = Field(None, description="the range in which it is likely to start, by how good …")
-    latest_start: float | None = Field(None, description="… such estimates have been; null: too few to say")
+    schedule: str | None = Field(None, description="id of the schedule that it is a run of; only its owner sees it")
+    earliest_start: float | None = Field(None, description="start of the range in which it is likely to start, …")
+    latest_start: float | None = Field(
+        None, description="… and its end, from the accuracy of earlier estimates; null: too few of them"
+    )
 
     def ran(self, now: float) -> float | None:
-        """How long it has run, its attempts together, in seconds; `None` before the first."""
+        """The total run time of its attempts in seconds; `None` before the first attempt."""
         spans = [(a.ended or now) - a.started for a in self.attempts if a.started is not None]
         return sum(spans) if spans else None
 
 
 ATTEMPT_LINE = "\n--- attempt {} ---\n"
-"""Stands between the output of one attempt and that of the next where a log is followed over both."""
+"""Separates the output of two attempts in a log that is followed across attempts."""
 
 
 class DisplayLine(Wire):
-    """One output message of a job, as nbformat has it; also `update_display_data` and `clear_output`.
+    """One output message of a job, in the format of nbformat, or an `update_display_data` or `clear_output`.
 
-    `log` and `display` are how far the reader has come with it: passed on with `attempt`, they go on after it.
+    `log` and `display` are the position after it: pass them with `attempt` to continue there.
     """
 
     attempt: int
@@ -93,20 +105,26 @@ class DisplayLine(Wire):
     output: dict[str, Any]
 
 
+class JobChange(Wire):
+    """What can change of a job that has not ended."""
+
+    priority: int = Field(ge=0, le=1000, description="priority within the project; the highest starts first")
+
+
 class JobPage(Wire):
     jobs: list[JobView]
     next: str | None = Field(None, description="pass as `after` for the next page")
 
 
 class ArrayView(Wire):
-    """The jobs of an array, by their indices."""
+    """The jobs of an array, ordered by index."""
 
     id: str
     jobs: list[JobView]
 
 
 class HolderJob(Wire):
-    """A job that holds GPUs. `expected_end` is null where nobody knows how long it runs."""
+    """A job that holds GPUs. `expected_end` is null if its run time is unknown."""
 
     id: str
     name: str
@@ -117,7 +135,7 @@ class HolderJob(Wire):
 
 
 class Holder(Wire):
-    """What one project (null: the sessions) holds of the GPUs that a job waits for.
+    """The GPUs that a job waits for and that one project (null: the sessions) holds.
 
     `jobs` are those that the caller may see, in the order in which they would be stopped for other projects.
     """
@@ -129,66 +147,77 @@ class Holder(Wire):
 
 
 class SpeedView(Wire):
-    """How fast jobs like this one ran on a type of GPU: `relative` to the fastest (1), by so many of their `runs`."""
+    """How fast similar jobs ran on a type of GPU: `relative` to the fastest type (1), measured in this many `runs`."""
 
     gpu_type: str
     relative: float
-    spread: float | None = Field(description="the same over several nodes, where that was measured, too")
+    spread: float | None = Field(description="the same over several nodes; null: not measured")
     per_second: float
-    unit: Literal["steps", "runs"] = Field(description="what is counted: steps as they report them, or whole runs")
+    unit: Literal["steps", "runs"] = Field(
+        description="what `per_second` counts: the steps that jobs report, or whole runs"
+    )
     runs: int
 
 
 class Explanation(Wire):
-    """Why a job is in its state, by the latest plan. `reason` is for people, `blocked_by` the same for programs.
+    """Why a job is in its state, according to the latest plan. `reason` is for people, `blocked_by` for programs.
 
-    While it waits: it is number `position` of the `waiting` jobs of its project; `holders` hold the GPUs that it waits
-    for, of which `free` are free; any one of `would_help` would bring it nearer to its start.
+    While it waits, it is number `position` of the `waiting` jobs of its project, `holders` hold the GPUs that it waits
+    for, `free` of these GPUs are free, and any one of `would_help` would help it to start earlier.
     """
 
     id: str
     name: str
     project: str
     state: JobState
-    action: str | None = Field(description="what the plan does with it; null before the first plan")
+    action: str | None = Field(description="what the latest plan does with it; null before the first plan")
     reason: str
+    notice: str = Field("", description="for a job that is paused for another job of its project: whose, and how long")
     blocked_by: dict[str, Any] | None
     position: int | None
     waiting: int
     estimated_start: float | None
-    not_before: float | None = Field(description="where the look ahead has seen so far, and no start until then")
-    estimate: str = Field(description="what the estimated start rests on, or why there is none")
+    not_before: float | None = Field(description="the time until which the forecast has seen no start")
+    estimate: str = Field(description="what the estimated start is based on, or why there is none")
     expected_runtime: float | None
     runtime_source: Literal["declared", "learned", "limit"] | None = Field(
-        description="by the owner's word, from earlier jobs like it, or the longest that it may run"
+        description="declared by the owner, learned from similar jobs, or the maximum run time"
     )
-    speeds: list[SpeedView] = Field(description="how fast jobs like it ran on which type of GPU, the fastest first")
-    speed: str = Field(description="the same in a sentence, where there is something to compare")
-    recent_use: str = Field("", description="how its project's recent use counts, where it does")
-    earliest_start: float | None = Field(None, description="the range in which it is likely to start, by how good …")
-    latest_start: float | None = Field(None, description="… such estimates have been; null: too few to say")
-    shortest_runtime: float | None = Field(None, description="all but a tenth of similar jobs ran longer …")
-    longest_runtime: float | None = Field(None, description="… and all but a tenth shorter, by so many `similar_runs`")
+    speeds: list[SpeedView] = Field(description="how fast similar jobs ran on each type of GPU, the fastest first")
+    speed: str = Field(description="the same as a sentence, if there is something to compare")
+    recent_use: str = Field("", description="how the recent use of its project counts, if it does")
+    earliest_start: float | None = Field(None, description="start of the range in which it is likely to start, …")
+    latest_start: float | None = Field(
+        None, description="… and its end, from the accuracy of earlier estimates; null: too few of them"
+    )
+    shortest_runtime: float | None = Field(None, description="nine out of ten similar jobs ran longer …")
+    longest_runtime: float | None = Field(
+        None, description="… and nine out of ten shorter, measured in this many `similar_runs`"
+    )
     similar_runs: int = 0
-    size: str = Field(description="of an elastic job that runs: how large it is, and when it may grow")
-    after: int = Field(description="how many others have to stop or shrink first")
+    size: str = Field(description="for a running elastic job: its size, and when it may grow")
+    after: int = Field(description="number of other jobs that must stop or shrink first")
     free: float
     holders: list[Holder]
     would_help: list[str]
 
 
 class DryRunView(Wire):
-    """What would happen to a job if it were submitted now. Where it would wait, `reason` says why; where it starts in
-    GPUs that others hold, `after` is how many have to stop or shrink first."""
+    """What would happen to a job if it were submitted now. If it would wait, `reason` says why. If it would start on
+    GPUs that others hold, `after` is the number of jobs that must stop or shrink first."""
 
     starts: bool
     after: int
-    over_quota: bool = Field(description="its project would hold more than its guarantee: others may get its GPUs back")
+    over_quota: bool = Field(
+        description="its project would hold more than its guarantee, and its GPUs could be reclaimed"
+    )
     reason: str
     estimated_start: float | None
-    earliest_start: float | None = Field(None, description="the range in which it is likely to start, by how good …")
-    latest_start: float | None = Field(None, description="… such estimates have been; null: too few to say")
-    not_before: float | None = Field(description="where the look ahead has seen so far, and no start until then")
+    earliest_start: float | None = Field(None, description="start of the range in which it is likely to start, …")
+    latest_start: float | None = Field(
+        None, description="… and its end, from the accuracy of earlier estimates; null: too few of them"
+    )
+    not_before: float | None = Field(description="the time until which the forecast has seen no start")
 
 
 class OutputFile(Wire):
@@ -202,10 +231,23 @@ class OutputList(Wire):
 
 
 class MetricsPage(Wire):
-    """What a job has reported: each point has its `time`, `attempt` and `rank`, and what `job.report()` was given."""
+    """The metrics that a job has reported. Each point has a `time`, `attempt`, `rank` and the reported values."""
 
     points: list[dict[str, Any]]
-    next: int = Field(description="pass as `offset` for what comes later")
+    next: int = Field(description="pass as `offset` to read later points")
+
+
+class LatestReport(Wire):
+    """The latest value of each metric that a job's first worker has reported, and its latest step."""
+
+    job: str
+    point: dict[str, Any]
+
+
+class LatestReports(Wire):
+    """In the order of the request, without the jobs that have reported nothing."""
+
+    reports: list[LatestReport]
 
 
 class BlobView(Wire):

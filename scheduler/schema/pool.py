@@ -1,4 +1,4 @@
-"""What the API says of the pool, its projects and sessions, and of the caller. Units as in `schema.wire`."""
+"""The API's views of the pool, its projects and sessions, and the caller. Units as in `schema.wire`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scheduler.schema.wire import Wire
 
 
 class Occupant(Wire):
-    """Who holds (a share of) a GPU. What the caller may not see of it is null."""
+    """The session or job that holds a GPU or a share of one. Details that the caller may not see are null."""
 
     kind: Literal["session", "job"]
     id: str | None
@@ -28,9 +28,10 @@ class GpuView(Wire):
     index: int
     memory_gib: float | None
     used_memory_gib: float | None = None
-    utilisation: float | None = Field(None, description="0 to 1; null where nobody can measure it")
-    foreign: float = Field(0, description="the share that is used outside the pool")
-    slowness: float = Field(1, description="so many times as long as on its like do jobs take here")
+    utilisation: float | None = Field(None, description="0 to 1; null if it cannot be measured")
+    foreign: float = Field(0, description="share that is used outside the pool")
+    failure: str | None = Field(None, description="why the GPU fails and gets no work; null: it works")
+    slowness: float = Field(1, description="how many times as long jobs take here as on other GPUs of its type")
     occupants: list[Occupant]
 
 
@@ -40,7 +41,7 @@ class NodeView(Wire):
     environment: Environment
     gpu_type: str | None
     schedulable: bool
-    drained: str | None = Field(None, description="why an administrator has drained it; null: nobody has")
+    drained: str | None = Field(None, description="why an administrator has drained it; null: it is not drained")
     declared: bool
     gpus: list[GpuView]
 
@@ -53,10 +54,11 @@ class EnvironmentTotals(Wire):
     over_quota: float
     free: float
     foreign: float = Field(0, description="GPUs used outside the pool")
+    failing: float = Field(0, description="GPUs that fail and get no work")
 
 
 class PoolView(Wire):
-    declared: bool = Field(description="true where the GPUs are declared, not found by NVML")
+    declared: bool = Field(description="true if the GPUs are declared instead of found by NVML")
     build: EnvironmentTotals
     train: EnvironmentTotals
     waiting: int
@@ -64,8 +66,8 @@ class PoolView(Wire):
 
 
 class PartView(Wire):
-    """How a project stands in a part of the pool that is shared out by itself; the rest has neither node pool nor
-    type."""
+    """A project's amounts in one partition of the pool: the GPUs of a node pool, of a type, or of a type in a node
+    pool. Both are null for the rest of the pool."""
 
     node_pool: str | None
     gpu_type: str | None
@@ -77,17 +79,17 @@ class PartView(Wire):
 
 
 class GuaranteeChangeView(Wire):
-    """From `at`, a project is guaranteed another number of GPUs."""
+    """A scheduled change of a project's guarantee, which takes effect at `at`."""
 
     at: float
-    guaranteed: float | None = Field(description="null: without bound")
+    guaranteed: float | None = Field(description="null: unlimited")
 
 
 class ProjectView(Wire):
-    """Amounts in GPUs. `could_start` is how many more would start now.
+    """A project and its amounts in GPUs. `could_start` is the number of GPUs that one more job could start on now.
 
-    `guaranteed_in_all` has what `quotas` guarantee, too; `parts` is empty where the whole pool is shared out as one.
-    `guaranteed` is outside `windows`, and `guaranteed_now` and `guaranteed_in_all` are what is in force.
+    `guaranteed` applies outside `windows`. `guaranteed_now` applies at present, and `guaranteed_in_all` is the total
+    with the guarantees of `quotas`. `parts` is empty if the pool has no partitions.
     """
 
     name: str
@@ -101,16 +103,18 @@ class ProjectView(Wire):
     groups: list[str]
     policy: PolicyEntry
     quotas: list[QuotaEntry]
-    order: QueueOrder | None = Field(None, description="null: that of the project above, or of the settings")
-    guaranteed_cpus: float | None = Field(None, description="null: those that come with its guaranteed GPUs")
+    order: QueueOrder | None = Field(None, description="null: the order of the parent project, or of the settings")
+    guaranteed_cpus: float | None = Field(None, description="null: the CPUs that come with its guaranteed GPUs")
     limit_cpus: float | None = None
-    guaranteed_memory_gib: float | None = Field(None, description="null: what comes with its guaranteed GPUs")
+    guaranteed_memory_gib: float | None = Field(
+        None, description="null: the memory that comes with its guaranteed GPUs"
+    )
     limit_memory_gib: float | None = None
     windows: list[WindowEntry] = Field(default_factory=list)
-    guaranteed_now: float | None = Field(None, description="null: without bound")
-    changes: list[GuaranteeChangeView] = Field(default_factory=list, description="the next ones of `guaranteed_now`")
-    allocated_cpus: float = Field(0, description="of jobs that ask for CPUs")
-    allocated_memory_gib: float = Field(0, description="of jobs that ask for memory")
+    guaranteed_now: float | None = Field(None, description="null: unlimited")
+    changes: list[GuaranteeChangeView] = Field(default_factory=list, description="the next changes of `guaranteed_now`")
+    allocated_cpus: float = Field(0, description="CPUs held by jobs that request CPUs")
+    allocated_memory_gib: float = Field(0, description="memory held by jobs that request memory")
     parts: list[PartView]
     takes_jobs: bool
     fair_share: float
@@ -118,9 +122,7 @@ class ProjectView(Wire):
     demand: float
     over_quota: float
     could_start: float
-    recent_use: float = Field(
-        0, description="GPUs held on average, where what is past counts less and less (`usage_half_life`)"
-    )
+    recent_use: float = Field(0, description="average number of GPUs held; older use counts less (`usage_half_life`)")
     running: int
     waiting: int
 
@@ -130,8 +132,8 @@ class ProjectList(Wire):
 
 
 class ServerPodView(Wire):
-    """What a server's pod must have: it is in `namespace`, has `labels` and `tolerations`, and leaves its node to the
-    scheduler of that name (`schedulerName`); its container has `limits`."""
+    """What the pod of a notebook server must have. `scheduler` is its `schedulerName`; `limits` are the resource limits
+    of its container."""
 
     namespace: str
     labels: dict[str, str]
@@ -141,8 +143,8 @@ class ServerPodView(Wire):
 
 
 class SessionView(Wire):
-    """`env` is what the server's process must have (`CUDA_VISIBLE_DEVICES`, `RUNAI_GPUS`); `pod` what its pod must,
-    where the scheduler places servers on a Kubernetes cluster."""
+    """A session. `env` has the environment variables that the server's process needs (`CUDA_VISIBLE_DEVICES`,
+    `RUNAI_GPUS`); `pod` describes its pod if the scheduler places servers on a Kubernetes cluster."""
 
     id: str
     user: str
@@ -156,6 +158,17 @@ class SessionView(Wire):
     declared: bool
     requested: float
     started: float | None
+    idle_since: float | None = Field(
+        None,
+        description="since when nobody has used its GPUs, no kernel was busy and no person did anything, as far as it "
+        "is known; null: it is in use, nobody can tell, or this is an event",
+    )
+    stops_at: float | None = Field(
+        None, description="when the server is stopped, an idle one unless it is used before; null: it was not warned"
+    )
+    stops_because: Literal["idle", "max_duration"] | None = Field(
+        None, description="`max_duration`: it has run for the longest time that a session may last"
+    )
 
 
 class SessionList(Wire):
@@ -167,11 +180,11 @@ class Me(Wire):
     admin: bool
     scopes: list[Literal["read", "submit", "admin"]]
     build_quota: float
-    projects: list[str] = Field(description="those that take the caller's jobs, the default one first")
+    projects: list[str] = Field(description="projects that the caller may submit jobs to, the default one first")
 
 
 class Problem(Wire):
-    """`application/problem+json` (RFC 9457): `detail` is the sentence for people, `field` the input at fault."""
+    """`application/problem+json` (RFC 9457): `detail` is a sentence for people; `field` names the invalid input."""
 
     type: str
     title: str

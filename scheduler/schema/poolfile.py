@@ -1,4 +1,4 @@
-"""The keys of the pool file, and what comes of applying one. Units as in `schema.wire`."""
+"""The keys of the pool file, and the result of applying it. Units as in `schema.wire`."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ Reason = Annotated[str, StringConstraints(max_length=200)]
 
 
 class NodeDrain(Wire):
-    reason: Reason = Field("", description="why the node is to get no new work")
+    reason: Reason = Field("", description="why the node gets no new work")
 
 
 class NodePoolEntry(Wire):
     name: Name
     environment: Environment
     placement: PlacementStyle = PlacementStyle.PACK
-    gpus: int | None = Field(None, ge=0, description="on one machine: how many of its GPUs; absent: the rest")
+    gpus: int | None = Field(
+        None, ge=0, description="on a single machine, the number of its GPUs; absent: the remaining ones"
+    )
 
 
 class DefaultsEntry(Wire):
-    """What a job gets where it says nothing."""
+    """Values for what a job does not specify."""
 
     gpus: float | None = Field(None, ge=0, description="per worker")
     cpus: float | None = Field(None, gt=0, description="per worker")
@@ -42,7 +44,7 @@ class DefaultsEntry(Wire):
 
 
 class MaximaEntry(Wire):
-    """The most that a job may ask for."""
+    """The largest values that a job may request."""
 
     gpus: float | None = Field(None, ge=0, description="per worker")
     cpus: float | None = Field(None, gt=0, description="per worker")
@@ -66,7 +68,7 @@ class AllowedEntry(Wire):
 
 
 class PolicyEntry(Wire):
-    """Rules for the jobs of a project and of all below it; what is absent is not ruled."""
+    """Rules for the jobs of a project and of all projects below it; an absent key sets no rule."""
 
     defaults: DefaultsEntry = DefaultsEntry()
     maxima: MaximaEntry = MaximaEntry()
@@ -74,16 +76,16 @@ class PolicyEntry(Wire):
 
 
 class QuotaEntry(Wire):
-    """What a project has of the GPUs of a node pool, of a type, or of a type in a node pool.
+    """A project's quota of the GPUs of a node pool, of a type, or of a type in a node pool.
 
-    Of a part of which something is guaranteed to any project, only these guarantees count; `guaranteed` of a project is
-    for the rest of the pool.
+    If any project has a guarantee there, those GPUs form a partition, in which only such guarantees count; a project's
+    own `guaranteed` applies to the rest of the pool.
     """
 
     node_pool: str | None = None
     gpu_type: str | None = None
-    guaranteed: float | None = Field(None, ge=0, description="GPUs; null: nothing is said")
-    limit: float | None = Field(None, ge=0, description="GPUs; null: none of its own")
+    guaranteed: float | None = Field(None, ge=0, description="GPUs; null: this quota sets no guarantee")
+    limit: float | None = Field(None, ge=0, description="GPUs; null: this quota sets no limit")
 
 
 def _quoted(time: object) -> object:
@@ -103,44 +105,44 @@ Days = Annotated[str, StringConstraints(pattern=f"^{_DAY}(-{_DAY})?(,{_DAY}(-{_D
 
 
 class WindowEntry(Wire):
-    """A time at which the project is guaranteed another number of GPUs. A window that does not end after it begins
-    ends on the next day; `days`, `first` and `last` are those on which it begins."""
+    """A time window in which the project has a different guarantee. A window whose `to` is not after its `from` ends on
+    the next day; `days`, `first` and `last` refer to the day on which it starts."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
-    days: Days = Field("mon-sun", description="of the week, such as `mon-fri` or `tue,fri`")
-    from_: TimeOfDay = Field("00:00", alias="from", description="by the clocks of the time zone")
-    to: TimeOfDay = Field("24:00", description="by the clocks of the time zone")
-    first: date | None = Field(None, description="the first date; null: none")
-    last: date | None = Field(None, description="the last date; null: none")
-    timezone: str = Field(description="a name of the IANA database, such as `Europe/Berlin`")
-    guaranteed: float | None = Field(ge=0, description="GPUs; null: without bound")
+    days: Days = Field("mon-sun", description="days of the week, such as `mon-fri` or `tue,fri`")
+    from_: TimeOfDay = Field("00:00", alias="from", description="start, in local time of `timezone`")
+    to: TimeOfDay = Field("24:00", description="end, in local time of `timezone`")
+    first: date | None = Field(None, description="first date; null: no first date")
+    last: date | None = Field(None, description="last date; null: no last date")
+    timezone: str = Field(description="name from the IANA time zone database, such as `Europe/Berlin`")
+    guaranteed: float | None = Field(ge=0, description="GPUs; null: unlimited")
 
 
 class ProjectEntry(Wire):
     name: Name
     parent: str | None = None
-    guaranteed: float | None = Field(0, ge=0, description="GPUs; null: without bound")
-    limit: float | None = Field(None, ge=0, description="GPUs; null: none")
-    weight: float | None = Field(None, ge=0, description="absent: the guarantee, or 1 where that is 0")
+    guaranteed: float | None = Field(0, ge=0, description="GPUs; null: unlimited")
+    limit: float | None = Field(None, ge=0, description="GPUs; null: no limit")
+    weight: float | None = Field(None, ge=0, description="absent: the guarantee, or 1 if that is 0")
     priority: int = 0
     members: list[str] = Field(default_factory=list, description='user names; "*": everybody')
     groups: list[str] = Field(default_factory=list, description="JupyterHub groups")
     policy: PolicyEntry = PolicyEntry()
-    quotas: list[QuotaEntry] = Field(default_factory=list, description="what it has of a node pool or of a type of GPU")
+    quotas: list[QuotaEntry] = Field(default_factory=list, description="quotas of single node pools and types of GPU")
     order: QueueOrder | None = Field(
-        None, description="of its jobs of one priority; null: that of the project above, or of the settings"
+        None, description="order of its jobs of the same priority; null: that of the parent project, or of the settings"
     )
     guaranteed_cpus: float | None = Field(
-        None, ge=0, description="CPUs; null: those that come with the GPUs that it is guaranteed"
+        None, ge=0, description="CPUs; null: those that come with its guaranteed GPUs"
     )
-    limit_cpus: float | None = Field(None, ge=0, description="CPUs; null: none")
+    limit_cpus: float | None = Field(None, ge=0, description="CPUs; null: no limit")
     guaranteed_memory_gib: float | None = Field(
-        None, ge=0, description="memory; null: what comes with the GPUs that it is guaranteed"
+        None, ge=0, description="memory; null: what comes with its guaranteed GPUs"
     )
-    limit_memory_gib: float | None = Field(None, ge=0, description="memory; null: none")
+    limit_memory_gib: float | None = Field(None, ge=0, description="memory; null: no limit")
     windows: list[WindowEntry] = Field(
-        default_factory=list, max_length=50, description="times at which another number of GPUs is guaranteed"
+        default_factory=list, max_length=50, description="time windows in which the guarantee is different"
     )
 
 
@@ -149,37 +151,56 @@ class UserEntry(Wire):
     build_quota: float = Field(1, ge=0)
 
 
+class UserGroupEntry(Wire):
+    name: Annotated[str, StringConstraints(min_length=1, max_length=255)]
+    build_quota: float = Field(1, ge=0, description="GPUs for each of its users")
+
+
 class SettingsEntry(Wire):
     reclaim: Literal["guarantee", "fair_share"] = "fair_share"
     reservations: int = Field(1, ge=0)
     preemption_delay: float = Field(0, ge=0)
     time_aware: float = Field(
-        0, ge=0, description="how much recent use lowers a project's part of the surplus; 0: not at all"
+        0, ge=0, description="how much recent use lowers a project's share of the surplus; 0: not at all"
     )
     usage_half_life: float = Field(604_800, ge=1, description="seconds after which recent use counts half as much")
     lending: bool = Field(False, description="idle build GPUs may be lent to preemptible jobs")
     resize_interval: float = Field(
         300,
         ge=0,
-        description="seconds that an elastic job's attempt runs at least before it is ended to begin again with more "
+        description="minimum run time in seconds of an elastic job's attempt before the job is restarted with more "
         "workers",
     )
-    order: QueueOrder = Field(QueueOrder.ARRIVAL, description="of the projects that set none")
+    order: QueueOrder = Field(QueueOrder.ARRIVAL, description="order of the jobs of projects that set none")
     service_levels: list[Annotated[float, Field(gt=0, le=1_000_000)]] = Field(
         default_factory=lambda: list(Settings().service_levels),
         max_length=20,
-        description="GPU-hours after which a job is on the next level, in the order `served`",
+        description="GPU-hours after which a job moves to the next level, in the order `served`",
     )
     patience: float = Field(
         Settings().patience,
         ge=0,
         le=1000,
-        description="a job that has waited so many times as long as it ran is on the lowest level again",
+        description="a job that has waited this many times as long as it ran returns to the lowest level",
+    )
+    session_idle_timeout: float = Field(
+        0, ge=0, description="seconds after which an idle notebook server is warned; 0: never"
+    )
+    session_idle_grace: float = Field(
+        Settings().session_idle_grace,
+        ge=60,
+        description="seconds after the warning after which the server is stopped unless it is used",
+    )
+    session_max_duration: float = Field(
+        0,
+        ge=0,
+        description="seconds after which a notebook server is stopped, used or not; its user is warned "
+        "`session_idle_grace` before; 0: never",
     )
 
 
 class PoolFile(Wire):
-    """The one YAML file that `jupyter runai apply -f pool.yaml` brings about."""
+    """The pool file, a YAML file that `jupyter runai apply -f pool.yaml` applies."""
 
     node_pools: list[NodePoolEntry] = Field(
         default_factory=lambda: [
@@ -192,40 +213,43 @@ class PoolFile(Wire):
     )
     users: list[UserEntry] = Field(default_factory=list)
     default_build_quota: float = Field(1, ge=0)
-    build_overcommit: bool = Field(False, description="`users` may be promised more GPUs to build with than there are")
+    build_overcommit: bool = Field(False, description="the build quotas of `users` may exceed the number of build GPUs")
     keep_days: float | None = Field(
         90,
         gt=0,
         le=36_500,
-        description="jobs that ended so long ago are deleted with all they left; null: never",
+        description="days after which an ended job and all its files are deleted; null: never",
     )
     max_jobs_per_user: int | None = Field(
         10_000, ge=1, description="unfinished jobs that each user may have; null: any number"
     )
     max_upload_gib_per_user: int | None = Field(
-        200, ge=1, description="files that each user may have put for jobs; null: any amount"
+        200, ge=1, description="files that each user may have uploaded for jobs; null: any amount"
     )
     policy: PolicyEntry = Field(PolicyEntry(), description="rules for the jobs of all projects")
     topology: list[str] = Field(default_factory=list)
     drained: dict[Annotated[str, StringConstraints(min_length=1, max_length=253)], Reason] | None = Field(
-        None, description="nodes that get no new work, each with the reason; absent: those that are drained now"
+        None, description="nodes that get no new work, with the reason for each; absent: the nodes that are drained now"
     )
     settings: SettingsEntry = SettingsEntry()
+    groups: list[UserGroupEntry] = Field(
+        default_factory=list, description="build quotas of the users of JupyterHub groups; the largest one applies"
+    )
 
 
 class Change(Wire):
     """One line of a preview: what would be added, changed or removed."""
 
     action: Literal["add", "change", "remove"]
-    kind: Literal["node_pool", "project", "user", "settings", "pool", "job", "session"]
+    kind: Literal["node_pool", "project", "user", "group", "settings", "pool", "job", "session"]
     name: str
     before: dict[str, Any] | None = None
     after: dict[str, Any] | None = None
 
 
 class AuditEntry(Change):
-    """A change of the pool that was made, or of somebody else's job or session; `user` is null for the pool file that
-    the service is started with."""
+    """A change that was made to the pool, or to another user's job or session. `user` is null for changes by the pool
+    file that the service is started with, and for what its settings bring about."""
 
     id: int
     at: float
@@ -233,25 +257,25 @@ class AuditEntry(Change):
 
 
 class AuditPage(Wire):
-    """Newest first; `next` is `after` of the page that follows, null where there is none."""
+    """Newest first. Pass `next` as `after` for the next page; null: this is the last one."""
 
     entries: list[AuditEntry]
     next: int | None
 
 
 class EffectView(Wire):
-    """What would happen at once to some jobs of a project; `ids` names the first 20 of them."""
+    """What would happen immediately to some jobs of a project; `ids` has the first 20 of them."""
 
     action: Literal["stop", "move", "resize", "start"]
     project: str
     jobs: int
-    gpus: float = Field(description="that they hold now, or would hold once they have started")
+    gpus: float = Field(description="GPUs that they hold now, or would hold after they have started")
     ids: list[str]
 
 
 class Applied(Wire):
-    """`warnings` says what an administrator should know (more build GPUs promised than there are, say). A preview has
-    the `effects` that the change would have now."""
+    """The result of applying a pool file or of a preview. `warnings` are sentences for the administrator, such as that
+    build quotas exceed the build GPUs. A preview has the `effects` that the change would have now."""
 
     preview: bool
     changes: list[Change]

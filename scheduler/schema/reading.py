@@ -1,10 +1,9 @@
-"""Reading what people write: YAML and JSON taken strictly as a type of the schema, refused with a sentence and the
-place.
+"""Parses YAML and JSON written by users strictly into types of the schema.
 
 What must hold:
-- Whatever is wrong is refused with one sentence and the place of it (`projects[2].guaranteed`); nothing is guessed,
-  and an unknown or repeated key never passes unseen.
-- Amounts turn into whole thousandths here and only here; an amount that is finer is refused, not rounded.
+- An error is one sentence with its place in the document (`projects[2].guaranteed`). Nothing is guessed, and unknown
+  or repeated keys are errors.
+- Amounts are converted to whole thousandths only here; a finer amount is refused, not rounded.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def parse_mapping(text: str, *, source: str, example: str) -> dict[str, Any]:
 
 
 def validate(kind: type[M], content: Mapping[str, Any]) -> M:
-    """`content` as `kind`, taken strictly (a quoted number is no number). Raises `Invalid` for the first thing
+    """`content` validated strictly as `kind` (a quoted number is not a number). Raises `Invalid` for the first thing
     wrong."""
     try:
         return kind.model_validate_json(json.dumps(content, default=str), strict=True)
@@ -68,7 +67,7 @@ _TIME = 'must be a time of day in quotes, such as "09:00"'
 _DAYS = "must be days of the week, such as mon-fri or tue,fri"
 
 _RULES = {_pattern(Name): _NAME, _pattern(AfterId): _AFTER, _pattern(TimeOfDay): _TIME, _pattern(Days): _DAYS}
-"""What a pattern means, for people."""
+"""The meaning of each pattern, for error messages."""
 
 
 def refusal(error: ValidationError, kind: type[BaseModel]) -> Invalid:
@@ -93,7 +92,7 @@ def refusal(error: ValidationError, kind: type[BaseModel]) -> Invalid:
 
 
 def place_of(path: Iterable[str | int]) -> str:
-    """A place in a document as people write it: `projects[2].guaranteed`."""
+    """A place in a document, in the usual notation: `projects[2].guaranteed`."""
     place = ""
     for part in path:
         place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else part
@@ -101,7 +100,7 @@ def place_of(path: Iterable[str | int]) -> str:
 
 
 def _keys_at(kind: type[BaseModel], path: Sequence[str | int]) -> list[str]:
-    """The keys that a type allows at a place below it."""
+    """The keys that a type allows at a place in its document."""
     for part in path:
         if isinstance(part, str):
             annotation = kind.model_fields[part].annotation
@@ -125,7 +124,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def milli(amount: float, place: str) -> Milli:
-    """An amount as whole thousandths. Raises `Invalid` for one that is finer or not finite."""
+    """An amount in whole thousandths. Raises `Invalid` if it is finer or not finite."""
     found = _rounded(amount * ONE, amount, place)
     if abs(amount * ONE - found) > 1e-6:
         raise Invalid(f"{place} goes in steps of 0.001; {amount} is finer.", field=place)
@@ -133,7 +132,7 @@ def milli(amount: float, place: str) -> Milli:
 
 
 def mib(gib: float, place: str) -> MiB:
-    """An amount of memory in GiB as whole MiB, rounded. Raises `Invalid` for one that is not finite."""
+    """An amount of memory in GiB, converted to whole MiB (rounded). Raises `Invalid` if it is not finite."""
     return _rounded(gib * 1024, gib, place)
 
 

@@ -1,4 +1,4 @@
-"""What is submitted: jobs, arrays and sessions. Units as in `schema.wire`."""
+"""Submissions: jobs, arrays and sessions. Units as in `schema.wire`."""
 
 from __future__ import annotations
 
@@ -11,40 +11,44 @@ from scheduler.schema.wire import AfterId, Digest, Name, Parameters, Wire
 
 
 class FileSubmit(Wire):
-    """A large file of the working directory, made of blobs, so that the parts that have not changed are put once."""
+    """A large file of the working directory, made of blobs, so that unchanged parts are uploaded only once."""
 
-    path: str = Field(min_length=1, max_length=4096, description="below the working directory, with `/`")
+    path: str = Field(
+        min_length=1, max_length=4096, description="path relative to the working directory, with `/` as separator"
+    )
     blobs: list[Digest] = Field(max_length=2000)
     executable: bool = False
 
 
 class GroupSubmit(Wire):
-    """Some workers of a gang, of one shape of their own: a launcher, say, or parameter servers."""
+    """Workers of one shape in a gang, such as a launcher or parameter servers."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
     workers: int = Field(1, ge=1, le=4096)
-    gpus: float = Field(1, ge=0, le=1024, description="per worker; a fraction is at most one GPU")
-    gpu_memory_gib: float | None = Field(None, gt=0, description="instead of gpus: memory on one GPU")
+    gpus: float = Field(1, ge=0, le=1024, description="GPUs for each worker, or a fraction of one GPU")
+    gpu_memory_gib: float | None = Field(None, gt=0, description="memory on one GPU for each worker, instead of `gpus`")
     cpus: float | None = Field(None, gt=0)
     memory_gib: float | None = Field(None, gt=0)
     leader: bool = Field(
         False,
-        description="when its workers have ended well the job has succeeded, and the others are stopped",
+        description="the job has succeeded when the workers of this group have succeeded; the others are then stopped",
     )
 
 
 class JobSubmit(Wire):
-    """What is sent to `POST /jobs`. The owner is who sends it, never a field."""
+    """The body of `POST /jobs`. The owner of the job is the caller."""
 
     name: Name | None = Field(None, description="name of the job")
     project: str | None = Field(None, description="project of the job")
     kind: JobKind = JobKind.COMMAND
     command: list[str] = Field(min_length=1, max_length=1000, description="argv; no shell is involved")
-    bundle: Digest | None = Field(None, description="a tar.gz put under /blobs; unpacked as the working directory")
+    bundle: Digest | None = Field(
+        None, description="a tar.gz uploaded to /blobs, which is unpacked as the working directory"
+    )
     files: list[FileSubmit] = Field(
         default_factory=list,
         max_length=5000,
-        description="what the working directory holds beside the bundle",
+        description="files of the working directory that are not in the bundle",
     )
     env: dict[str, str] = Field(
         default_factory=dict, max_length=500, description="set an environment variable of the job"
@@ -100,27 +104,42 @@ class JobSubmit(Wire):
 
 
 class ArrayMember(Wire):
-    """What one job of an array has for itself; absent: what `job` says."""
+    """The values of one job of an array; those that are absent are taken from `job`."""
 
-    index: int = Field(ge=0, le=999_999, description="its RUNAI_ARRAY_INDEX")
+    index: int = Field(ge=0, le=999_999, description="value of RUNAI_ARRAY_INDEX")
     command: list[str] | None = Field(None, min_length=1, max_length=1000)
     parameters: Parameters | None = None
 
 
 class ArraySubmit(Wire):
-    """Many jobs as one, all kept or none: `job`, once for each of `members`."""
+    """An array of jobs: `job` is submitted once for each of `members`; either all are accepted or none."""
 
     job: JobSubmit
     members: list[ArrayMember] = Field(min_length=1, max_length=1000)
-    max_parallel: int | None = Field(None, ge=1, description="so many may hold GPUs at the same time; absent: all")
-    at_once: int | None = Field(None, ge=1, description="the former name of `max_parallel`")
+    max_parallel: int | None = Field(
+        None, ge=1, description="number of jobs that may hold GPUs at the same time; absent: all"
+    )
+    at_once: int | None = Field(None, ge=1, description="former name of `max_parallel`")
 
 
 class SessionOpen(Wire):
-    """What a spawner sends: a lease for `user`'s server. Asked again for the same user and server it gives the same
+    """A spawner's request to lease GPUs for a user's server. Repeating it for the same user and server returns the same
     lease."""
 
     user: str
     server: str = ""
     gpus: float = Field(1, ge=0, le=1024)
     gpu_memory_gib: float | None = Field(None, gt=0)
+    groups: list[str] | None = Field(
+        None, max_length=1000, description="the user's groups in JupyterHub; only an administrator may set them"
+    )
+
+
+class SessionActivity(Wire):
+    """What a notebook server tells of itself once a minute."""
+
+    server: str = ""
+    busy: bool = Field(description="whether a kernel runs something")
+    quiet_seconds: float | None = Field(
+        None, ge=0, description="since a kernel or a person was active; null: not since the server started"
+    )

@@ -1,4 +1,4 @@
-"""What the API says of what was used. Units as in `schema.wire`, GPU-hours and lost work are hours."""
+"""The API's usage report. Units as in `schema.wire`; GPU-hours and lost work are in hours."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ Every = Literal["hour", "day", "week", "month"]
 
 
 class UsageRow(Wire):
-    """What was used in one period, or in the whole span, by those who have these in common; what it is not grouped by
-    is null."""
+    """The use in one period, or in the whole span, for one value of each dimension that the report is grouped by; the
+    other dimensions are null."""
 
-    start: float | None = Field(description="when the period begins; null: the whole span")
+    start: float | None = Field(description="start of the period; null: the whole span")
     environment: Environment | None = None
     project: str | None = Field(None, description="empty for sessions")
-    user: str | None = Field(None, description="empty for the smallest users of a period with a thousand of them")
-    gpu_type: str | None = Field(None, description="empty where it is not known")
+    user: str | None = Field(
+        None, description="empty for the users who used least, where a period has a thousand users"
+    )
+    gpu_type: str | None = Field(None, description="empty if it is unknown")
     gpu_hours: float = Field(description="GPU-hours allocated")
-    measured_gpu_hours: float = Field(description="those of which it was measured how busy the GPUs were …")
-    idle_gpu_hours: float = Field(description="… and those of these in which they were idle")
-    starts: int = Field(description="attempts and sessions that began")
-    mean_wait: float | None = Field(description="for how long they had waited on average; null where none began")
+    measured_gpu_hours: float = Field(description="GPU-hours in which utilisation was measured …")
+    idle_gpu_hours: float = Field(description="… and those of them in which the GPUs were idle")
+    starts: int = Field(description="number of attempts and sessions that started")
+    mean_wait: float | None = Field(description="average time that they had waited; null if none started")
     longest_wait: float
-    reclaims: int = Field(description="attempts that were stopped for others")
-    lost_gpu_hours: float = Field(description="work that was stopped after the last checkpoint seen")
+    reclaims: int = Field(description="number of attempts that were stopped so that others got their GPUs")
+    lost_gpu_hours: float = Field(description="GPU-hours between the last known checkpoint and the stop")
 
 
 class UsageReport(Wire):
-    """Rows by the start of their period. `since` is the start of the first one."""
+    """The rows, ordered by the start of their period. `since` is the start of the first period."""
 
     since: float
     until: float

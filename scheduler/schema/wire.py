@@ -1,7 +1,7 @@
-"""What all types on the wire and in files have in common.
+"""The common base of all types on the wire and in files.
 
-Units at this interface are people's: GPUs and CPUs are numbers (0.25 is a quarter of a GPU), memory is GiB, times are
-seconds since the epoch, durations are seconds. Unknown keys are refused.
+Units at this interface: GPUs and CPUs are numbers (0.25 is a quarter of a GPU), memory is GiB, times are seconds since
+the epoch, durations are seconds. Unknown keys are refused.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Wire(BaseModel):
 
 
 AfterId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}(:any)?$")]
-"""A job or an array that comes first, by its id, or the caller's newest job of this name; `:any` behind it: whether it
-succeeds or not."""
+"""A dependency: the id of a job or an array, or a name, which means the caller's newest job of that name. With `:any`,
+the dependency may also fail."""
 
 Parameters = Annotated[dict[Annotated[str, StringConstraints(max_length=200)], Parameter], Field(max_length=100)]
-"""Values by name, which a job finds as JSON in `RUNAI_PARAMETERS`."""
+"""Values by name, which a job receives as JSON in `RUNAI_PARAMETERS`."""

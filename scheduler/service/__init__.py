@@ -1,1 +1,1 @@
-"""The process that holds all rooms together."""
+"""The scheduler's process, which combines all rooms."""

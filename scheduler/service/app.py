@@ -1,7 +1,8 @@
 """The scheduler as a service: `jupyter runai serve`, a Jupyter application with its configuration.
 
-Options come, the later winning, from `jupyter_runai_config.py` on Jupyter's config path, from the environment
-(`RUNAI_STATE_DIR` for `state_dir`, and so on) and from the command line. What runs is assembled in `service`.
+Options come from `jupyter_runai_config.py` on Jupyter's config path, from the environment (`RUNAI_STATE_DIR` for
+`state_dir`, and so on) and from the command line; later ones override earlier ones. The parts are put together in
+`assembly`.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ FROM_ENVIRONMENT = (
     "operator",
     "base_url",
     "scrape_token",
+    "dcgm_mapping_dir",
     "idle_timeout",
 )
 
@@ -117,10 +119,14 @@ class RunaiService(JupyterApp):
     operator = Bool(
         False,
         config=True,
-        help="Make jobs of the cluster's TrainJob resources, and projects of its Project resources. Needs the engine "
-        "`kubernetes`.",
+        help="Create jobs from the cluster's TrainJobs, and projects from its Projects. Needs the engine `kubernetes`.",
     )
     scrape_token = Unicode(config=True, help="A token that may read /metrics and nothing else. Default: none.")
+    dcgm_mapping_dir = Unicode(
+        config=True,
+        help="A folder for files that say which job or session holds each GPU, from which NVIDIA's DCGM exporter "
+        "labels its metrics (its DCGM_HPC_JOB_MAPPING_DIR). Default: none.",
+    )
     idle_timeout = Float(
         0,
         min=0,
@@ -160,7 +166,7 @@ class RunaiService(JupyterApp):
     def _state_dir_default(self) -> str:
         return str(default_state_dir())
 
-    @validate("state_dir", "pool_file")
+    @validate("state_dir", "pool_file", "dcgm_mapping_dir")
     def _absolute(self, proposal: Bunch) -> str:
         given = str(proposal.value)
         return os.path.abspath(os.path.expanduser(given)) if given else given
@@ -216,12 +222,14 @@ class RunaiService(JupyterApp):
     def start(self) -> None:
         super().start()
         for name in ("scheduler", "runai", "tornado", "asyncio"):
-            logging.getLogger(name).parent = self.log  # what the rooms log goes where the application logs
-        # Below a warning it quotes what anybody sends, tokens in malformed headers included.
+            logging.getLogger(name).parent = self.log  # the rooms log to the application's log
+        # Below warnings it quotes requests, including tokens in malformed headers.
         logging.getLogger("tornado.general").setLevel(logging.WARNING)
         for handler in self.log.handlers:
             handler.addFilter(Repeats())
-        self.log.setLevel(min(handler.level for handler in self.log.handlers))  # else all is made, and thrown away
+        self.log.setLevel(
+            min(handler.level for handler in self.log.handlers)
+        )  # otherwise every record is made and discarded
         from scheduler.service.assembly import Options, serve  # `--help` needs none of it
 
         options = Options(
@@ -235,6 +243,7 @@ class RunaiService(JupyterApp):
             auth=self.auth,
             jobs_as=self.jobs_as,
             scrape_token=self.scrape_token,
+            dcgm_mapping_dir=self.dcgm_mapping_dir,
             idle_timeout=self.idle_timeout,
             hub_managed=self.hub_managed,
             log=self.log,
@@ -247,7 +256,7 @@ class RunaiService(JupyterApp):
 
 
 def environment() -> Config:
-    """The options that the environment gives, as configuration."""
+    """The options from the environment, as configuration."""
     found = Config()
     for trait in FROM_ENVIRONMENT:
         given = os.environ.get(f"RUNAI_{trait.upper()}")
@@ -257,7 +266,7 @@ def environment() -> Config:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the service until it is told to stop; the exit status."""
+    """Run the service until it is stopped; returns the exit status."""
     app = RunaiService.instance()
     try:
         app.initialize(argv)

@@ -1,9 +1,9 @@
 """The running service: store, engine, inventory, controller and API put together, started and stopped in order.
 
 What must hold:
-- Leadership comes first and goes last.
-- Nobody is told an address before the book is read: `endpoint.json` is written when the scheduler is ready.
-- SIGTERM and SIGINT end it promptly with status 0; workers run on.
+- Leadership is acquired first and released last.
+- The address is published only after the book is read: `endpoint.json` is written when the scheduler is ready.
+- SIGTERM and SIGINT end it promptly with status 0; workers keep running.
 """
 
 from __future__ import annotations
@@ -45,8 +45,11 @@ from scheduler.files.text import read_text
 from scheduler.policy import SnapshotPlanner
 from scheduler.pool.changes import changes, warnings
 from scheduler.pool.file import parse, pool_of
+from scheduler.service.dcgmmapping import DcgmMapping
 from scheduler.service.garbage import collect_garbage
 from scheduler.service.retention import Retention
+from scheduler.service.schedules import Schedules
+from scheduler.service.serverstops import ServerStopper
 from scheduler.service.standby import standing_by
 from scheduler.service.threads import start_threads
 from scheduler.store import Store
@@ -57,26 +60,25 @@ if TYPE_CHECKING:
     from scheduler.operator.operator import Operator
 
 GLANCE = 0.5
-"""How many seconds the lock is tried for: who only looks whether it is held has it for an instant."""
+"""For how many seconds the lock is tried: a process that only checks it holds it for an instant."""
 
 SWITCH = 0.001
-"""How many seconds a plan, which is made in a thread, goes on when the event loop wants the interpreter (Python: 5
-ms)."""
+"""For how many seconds a plan, which is made in a thread, keeps the interpreter when the event loop needs it (Python's
+default: 5 ms)."""
 
 CLOSING = 0.5
-"""How many seconds requests have to notice that their connection is closed, at the end."""
+"""At the end, how many seconds requests have to notice that their connection is closed."""
 
 PREDECESSOR = 15.0
-"""How many seconds a hub's scheduler waits for the one before it, which a killed hub has left, to go."""
+"""How many seconds a hub's scheduler waits for its predecessor, which a killed hub has left behind, to end."""
 
 ORPHANED = 0.5
-"""How often, in seconds, a hub's scheduler looks whether its hub is still there."""
+"""How often, in seconds, a hub's scheduler checks that its hub still runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the service is started with; `service.app.RunaiService` says what each means. An empty string is not
-    given."""
+    """The options of the service; `service.app.RunaiService` documents each. An empty string means absent."""
 
     state_dir: Path
     ip: str
@@ -94,6 +96,7 @@ class Options:
     engine: str = "local"
     standby: bool = False
     operator: bool = False
+    dcgm_mapping_dir: str = ""
     config: Config = field(default_factory=Config)
 
 
@@ -122,7 +125,7 @@ async def serve(options: Options) -> None:
             config=options.config,
         ),
     )
-    _allow_descriptors()  # after the backend has seen what workers get
+    _allow_descriptors()  # after the backend has read the limits for workers
     lost: asyncio.Task[None] | None = None
     async with contextlib.AsyncExitStack() as standby:
         sockets = await _stand_by(options, folder, ours.leadership, standby) if options.standby else None
@@ -150,7 +153,7 @@ async def serve(options: Options) -> None:
 async def _stand_by(
     options: Options, folder: StateFolder, leadership: Leadership, standby: contextlib.AsyncExitStack
 ) -> list[socket.socket]:
-    """Listen, and refuse what is asked until `standby` is closed."""
+    """Listen, and refuse requests until `standby` is closed."""
     sockets = _listen(options.ip, options.port, folder, reserved=options.hub_managed)
     await standby.enter_async_context(standing_by(sockets, options.base_url, leadership.leader))
     options.log.info("Standing by at %s", _address(sockets[0], options.base_url))
@@ -158,9 +161,9 @@ async def _stand_by(
 
 
 def _allow_descriptors() -> None:
-    """Open as many files and connections as the system lets this process; its workers get what it was started with."""
+    """Raise the limit of open files to the hard limit; workers get the limit that the process was started with."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):  # macOS says there is no limit, and has one
+    with contextlib.suppress(OSError, ValueError):  # macOS reports no limit, but has one
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
@@ -172,7 +175,7 @@ def _stop_signals() -> asyncio.Event:
 
 
 async def _first(*waits: Coroutine[Any, Any, Any] | asyncio.Future[None] | None) -> None:
-    """Wait until the first of these is over."""
+    """Wait until the first of these is done."""
     tasks = [asyncio.ensure_future(wait) for wait in waits if wait is not None]
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in tasks:
@@ -180,7 +183,8 @@ async def _first(*waits: Coroutine[Any, Any, Any] | asyncio.Future[None] | None)
 
 
 async def _leads(leadership: Leadership, stopped: asyncio.Event) -> bool:
-    """Wait until this process leads; False where it is to stop before. Raises `Conflict` where another one goes on."""
+    """Wait until this process leads; false where it is stopped before. Raises `Conflict` where another process keeps
+    leading."""
     acquiring = asyncio.create_task(leadership.acquire())
     await _first(asyncio.shield(acquiring), stopped.wait())
     if not acquiring.done():
@@ -191,15 +195,17 @@ async def _leads(leadership: Leadership, stopped: asyncio.Event) -> bool:
 
 
 async def _orphaned(hub: int) -> None:
-    """Wait until the hub that started this process was killed: the next hub starts a scheduler of its own."""
+    """Wait until the hub that started this process has been killed: the next hub starts its own scheduler."""
     while os.getppid() == hub:  # noqa: ASYNC110 (the kernel tells nobody)
         await asyncio.sleep(ORPHANED)
 
 
 async def _idle(server: Server, controller: Controller, patience: float) -> None:
-    """Wait until nothing has been left to do, and nobody connected, for `patience` seconds."""
+    """Wait until there has been no work, now or by a schedule, and no connection for `patience` seconds."""
     while True:
-        busy = controller.book.jobs or controller.book.sessions or server.connections.none_since is None
+        book = controller.book
+        scheduled = any(schedule.active for schedule in book.schedules.values())
+        busy = book.jobs or book.sessions or scheduled or server.connections.none_since is None
         since = time.monotonic() if busy else server.connections.none_since or 0.0
         left = since + patience - time.monotonic()
         if left <= 0:
@@ -216,8 +222,8 @@ async def _running(
     sockets: list[socket.socket] | None,
     standby: contextlib.AsyncExitStack,
 ) -> AsyncIterator[tuple[str, Server, Controller]]:
-    """The service, ready: its address, and what answers there. It listens on `sockets`, or on new ones, once nobody
-    stands by there any more."""
+    """The running service: its address, server and controller. It listens on `sockets`, or on new ones, once the
+    standby server has released them."""
     async with contextlib.AsyncExitStack() as ends:
         sockets = sockets or _listen(options.ip, options.port, folder, reserved=options.hub_managed)
         store = Store(options.db_url, ours.leadership.election())
@@ -228,7 +234,7 @@ async def _running(
         await controller.start()
         ends.push_async_callback(_let_go, controller, lost)
         await _bring_about(options, folder, controller, ours.inventory)
-        gc.freeze()  # what is there now stays, mostly
+        gc.freeze()  # most objects of the start are permanent
         blobs = Blobs(folder.path)
         blobs.discard_incoming()
         app = make_app(
@@ -244,6 +250,11 @@ async def _running(
         api = app.settings["api"]
         retention = asyncio.create_task(Retention(controller, store, api.blobs, api.owners).forever())
         ends.push_async_callback(_cancel, retention)
+        ends.push_async_callback(_cancel, asyncio.create_task(ServerStopper(api).forever()))
+        ends.push_async_callback(_cancel, asyncio.create_task(Schedules(api).forever()))
+        if options.dcgm_mapping_dir:
+            mapping = DcgmMapping(controller, ours.inventory, Path(options.dcgm_mapping_dir))
+            ends.push_async_callback(_cancel, asyncio.create_task(mapping.forever()))
         if options.operator:
             operator = _operator(options, api)
             await operator.open()
@@ -263,7 +274,7 @@ async def _let_go(controller: Controller, lost: asyncio.Task[None]) -> None:
 
 
 def _is_lost(controller: Controller, lost: asyncio.Task[None]) -> bool:
-    """Whether the state is another scheduler's now."""
+    """Whether another scheduler owns the state now."""
     return controller.lost.is_set() or lost.done()
 
 
@@ -274,7 +285,7 @@ async def _cancel(task: asyncio.Task[None]) -> None:
 
 
 async def _close(server: HTTPServer) -> None:
-    """Take no more requests, and break off the streams that would go on."""
+    """Accept no more requests, and close open streams."""
     server.stop()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(CLOSING):
@@ -282,9 +293,9 @@ async def _close(server: HTTPServer) -> None:
 
 
 def _listen(ip: str, port: int, folder: StateFolder, *, reserved: bool) -> list[socket.socket]:
-    """Take the port. Any will do for 0, and the one of last time is best: who still follows a job finds us there again.
+    """Bind the port. For 0 any port will do, preferably the last one, so that clients that follow a job can reconnect.
 
-    A `reserved` one is bound by the hub, which keeps other users from it while no scheduler runs.
+    A `reserved` port is also bound by the hub, so that other users cannot take it while no scheduler runs.
     """
     last = folder.last_endpoint()
     if port == 0 and last is not None:
@@ -299,7 +310,7 @@ def _listen(ip: str, port: int, folder: StateFolder, *, reserved: bool) -> list[
 
 
 def _address(bound: socket.socket, base_url: str) -> str:
-    """Where a client on this machine reaches the service."""
+    """The address of the service for clients on this machine."""
     ip, port = bound.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(ip, f"[{ip}]" if ":" in ip else ip)
     return f"http://{host}:{port}{base_url}"
@@ -324,7 +335,7 @@ def _authenticator(options: Options, folder: StateFolder) -> Authenticator:
 
 
 async def _bring_about(options: Options, folder: StateFolder, controller: Controller, inventory: Inventory) -> None:
-    """Apply the pool file, unless it is the one applied last: what was applied by other ways since then holds."""
+    """Apply the pool file, unless it was the last one applied: later changes by other means are kept."""
     if not options.pool_file:
         return
     text, _ = read_text(options.pool_file, "pool file")
@@ -333,7 +344,7 @@ async def _bring_about(options: Options, folder: StateFolder, controller: Contro
         if folder.applied_pool_file() == digest:
             return
     except Invalid as error:
-        # A pool file was applied, and the pool may have been changed since then: what holds now was acknowledged.
+        # A pool file was applied before, and the pool may have changed since then: the current pool was acknowledged.
         options.log.error(
             "%s The pool stays as it is. To apply the pool file again: jupyter runai apply %s",
             error.sentence,
@@ -348,7 +359,7 @@ async def _bring_about(options: Options, folder: StateFolder, controller: Contro
         if found:
             await controller.apply(after)
     except Conflict as error:
-        # What stands in the way is a reason to go on with the pool as it is, not one to be down.
+        # A conflict must not stop the service: continue with the current pool.
         options.log.error("The pool file %s is not applied: %s", options.pool_file, error.sentence)
         return
     options.log.info("The pool file %s is applied; %d changes", options.pool_file, len(found))

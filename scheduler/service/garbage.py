@@ -1,8 +1,8 @@
-"""Looks for garbage between requests, a little at a time.
+"""Collects garbage between requests, a little at a time.
 
-Python's collector starts wherever an object happens to be made, and goes through all that is young. A plan or forecast
-over a hundred thousand jobs makes a million objects, in a thread: everybody would wait for that. So it is turned off,
-and the event loop collects: often what is young, unless a plan or forecast is at work, which lets go of most by itself.
+Python's collector starts at any allocation and scans all young objects. A plan or forecast for a hundred thousand jobs
+allocates a million objects in a thread, and would stop all threads meanwhile. So it is turned off, and the event loop
+collects: young objects often, except during a plan or forecast, most of whose objects are freed by reference counting.
 """
 
 from __future__ import annotations
@@ -14,30 +14,29 @@ from itertools import count
 from scheduler.controller.loop import Loop
 
 EVERY = 0.25
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 FEW, MANY = 500, 20_000
-"""Fewer new objects than this are not worth a look; while a plan or forecast is at work, it may make more than the
-latter, …"""
+"""Fewer new objects than the first are not collected; during a plan or forecast there may be more than the second, …"""
 
 PATIENCE = 60
-"""… but for so many looks only."""
+"""… but only for this many checks."""
 
 MIDDLE, OLD = 20, 240
-"""Every so many collections include what has survived one, or all that has come since what is known to stay."""
+"""Every how many collections include objects that have survived one, or all objects that are not frozen."""
 
 LARGE = 200_000
-"""So many new objects that have survived one are the state of a large pool, …"""
+"""This many new survivors of one collection are the state of a large pool, …"""
 
 STAYS = 50_000
-"""… as are so many that have survived all: both are known to stay, and not looked through again."""
+"""… as are this many survivors of all collections: both are frozen and not scanned again."""
 
 NEVER_SURE = 300_000
-"""After so many collections, about a day, what was known to stay is looked through as well."""
+"""After this many collections, about a day, frozen objects are scanned as well."""
 
 
 async def collect_garbage() -> None:
-    """Collect in this event loop, and nowhere else."""
+    """Collect in this event loop only."""
     gc.disable()
     try:
         for collection in count(1):
@@ -52,7 +51,7 @@ async def collect_garbage() -> None:
 
 
 def collect(number: int) -> None:
-    """The collection of this number."""
+    """Run the collection with this number."""
     large = gc.get_count()[0] > LARGE
     if number % NEVER_SURE == 0:
         gc.unfreeze()

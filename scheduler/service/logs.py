@@ -1,4 +1,4 @@
-"""What keeps the log readable when something goes wrong again and again."""
+"""Keeps the log readable when an error repeats."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Callable
 from scheduler.errors import shortage
 
 MOST = 20
-"""So many warnings and errors from one place in the code are written in a minute."""
+"""The most warnings and errors per minute from one place in the code."""
 
 MINUTE = 60.0
 
 
 class Repeats(logging.Filter):
-    """Leaves out what is over `MOST`, and says with the next one after the minute how many those were. What the machine
-    has run out of is said in a sentence: where it happened to be noticed tells nothing."""
+    """Drops messages beyond `MOST`, and logs their number with the next one after the minute. A shortage of the machine
+    is logged as one sentence: where it was noticed does not matter."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()

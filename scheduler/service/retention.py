@@ -1,10 +1,9 @@
-"""What nobody needs any more goes by itself: jobs that ended long ago with all they left, and what was captured for
-them.
+"""Deletes what is no longer needed: jobs that ended long ago with their data, and uploads for them.
 
 What must hold:
-- What was captured stays as long as any job refers to it, also one that is just being submitted: what was put or asked
-  for within `SPARED` seconds is left alone, whoever refers to it.
-- All of it is done in the background, in small steps; what a crash or a full disk interrupts is done in a later round.
+- An upload is kept as long as any job or schedule refers to it, also one that is just being submitted: an upload that
+  was stored or looked up within `SPARED` seconds is always kept.
+- Everything is done in the background, in small steps; what a crash or a full disk interrupts is done in a later round.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ from scheduler.store import Store
 log = logging.getLogger(__name__)
 
 FIRST = 60.0
-"""Seconds after the start until the first round: those who wait for the scheduler come before."""
+"""Seconds from the start to the first round: waiting requests come first."""
 
 EVERY = 3600.0
 """Seconds between two rounds."""
 
 SWEEP = 24
-"""Every so many rounds it is looked for what was captured and no job refers to."""
+"""Every how many rounds unreferenced uploads are deleted."""
 
 SPARED = 86_400.0
-"""For so many seconds what was put or asked for is left alone: a submission is to follow."""
+"""For how many seconds an upload that was stored or looked up is kept: a submission may follow."""
 
 STEP = 500
 REST = 0.05
-"""So many jobs are looked at in one go, and so many seconds are left to others after it."""
+"""How many jobs are processed in one step, and the seconds of pause after it."""
 
 
 class Retention:
@@ -68,9 +67,10 @@ class Retention:
             await asyncio.sleep(EVERY)
 
     async def sweep(self) -> int:
-        """Delete what was captured and no job refers to; returns how many blobs."""
+        """Delete the uploads that no job or schedule refers to; returns the number of blobs."""
         before = self._clock() - SPARED
-        needed, last = set[str](), ""
+        needed = {blob for schedule in self._controller.schedules.all.values() for blob in schedule.blobs}
+        last = ""
         while page := await self._store.programs(last, STEP):
             needed.update(blob for _, program in page for blob in program.blobs)
             last = page[-1][0]

@@ -1,4 +1,4 @@
-"""What a scheduler answers while another one leads: that it lives, that it is not ready, and who leads."""
+"""The answers of a scheduler while another one leads: it is alive, it is not ready, and who leads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Alive(RequestHandler):
 
 
 class Elsewhere(RequestHandler):
-    """Whatever is asked, and by whom: only the leader can answer."""
+    """The answer to every request: only the leader can answer."""
 
     def initialize(self, leader: Callable[[], str]) -> None:
         self._leader = leader

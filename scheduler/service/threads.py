@@ -1,7 +1,7 @@
-"""The threads that blocking work is done in.
+"""The threads for blocking work.
 
-All are started at once. Python's executor starts them as they are needed, and where the system has no more to give it
-refuses the work and does it later all the same: a plan would be made twice.
+All are started at once. Python's executor starts them on demand, and where the system has no more threads it raises an
+error but still does the work later: a plan would be made twice.
 """
 
 from __future__ import annotations

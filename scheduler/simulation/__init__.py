@@ -1,2 +1,1 @@
-"""Plays a trace of jobs over a pool under a virtual clock: the production policy, and the baselines it is held
-against."""
+"""Simulates a trace of jobs on a pool with a virtual clock: the production policy, and baselines to compare it with."""

@@ -1,7 +1,7 @@
-"""What the policy is held against: simple policies over the same trace, one after the other event.
+"""The baselines of the policy: simple policies over the same trace, event by event.
 
-All of them are non-preemptive and place alike: a gang of at most one node's GPUs on one node, the fullest that it
-fits on (best fit); a larger one has whole nodes to itself. They differ in one thing alone, who is next, which is a
+All of them are non-preemptive and place alike: a gang of at most one node's GPUs on one node, the fullest that it fits
+on (best fit); a larger one has whole nodes to itself. They differ only in the choice of the next job, which is a
 function of the queue: `fifo`, `skip_ahead`, `shortest_first` (durations known), `backfill` (EASY, durations known),
 `dominant_share`. A static partition is `skip_ahead` in each project's own nodes.
 """
@@ -267,10 +267,9 @@ def play_baseline(trace: Trace, policy: str, *, nodes: int, gpus_per_node: int =
 def play_static(trace: Trace, partition: Mapping[str, int], *, gpus_per_node: int = 8) -> tuple[Run, ...]:
     """Play each project's jobs in its own `partition[project]` nodes, the first that fits first."""
     runs: list[Run] = []
-    for project, nodes in sorted(partition.items()):
-        own = Trace(tuple(job for job in trace.jobs if job.project == project), trace.digest)
-        if own.jobs:
-            runs.extend(play_baseline(own, "skip_ahead", nodes=nodes, gpus_per_node=gpus_per_node))
+    for project, jobs in trace.by_project.items():
+        own = Trace(tuple(jobs), trace.digest)
+        runs.extend(play_baseline(own, "skip_ahead", nodes=partition[project], gpus_per_node=gpus_per_node))
     return tuple(runs)
 
 
@@ -283,8 +282,7 @@ def demand_quantile(trace: Trace, quantile: float, *, gpus_per_node: int = 8) ->
     start = min(job.submitted for job in trace.jobs)
     end = max(job.submitted for job in trace.jobs)
     sizes: dict[str, int] = {}
-    for project in trace.projects:
-        own = [job for job in trace.jobs if job.project == project]
+    for project, own in trace.by_project.items():
         at_least = max(job.gpus for job in own)
         demand = max(_quantile_over_time(own, quantile, start, end), at_least)
         sizes[project] = -(-demand // (gpus_per_node * ONE))

@@ -9,11 +9,12 @@ EPOCH = MONDAY.timestamp()
 """Where a trace has dates, windows are those of its calendar; else it begins on a Monday at midnight, UTC."""
 
 IN_VAIN = 50
-"""So many plans in a row in which nothing runs or starts are made before the rest is said to start never."""
+"""The number of consecutive plans without a running or starting job after which the remaining jobs count as never
+starting."""
 
 
 class Calendar:
-    """Time goes on with `advance`; `pool` has the guarantees that are in force then."""
+    """`advance` sets the time; `pool` has the guarantees in force then."""
 
     def __init__(self, declared: Pool) -> None:
         self._declared = declared

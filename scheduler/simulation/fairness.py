@@ -1,7 +1,7 @@
-"""Who is better or worse off: each team and each job against its own static partition, and promises that were not kept.
+"""Fairness: each team and each job compared with its own static partition, and guarantees that were not met.
 
-A static partition is the yardstick: whoever waits longer in the shared pool than alone on GPUs of their own has paid
-for the others.
+A static partition is the baseline: a team that waits longer in the shared pool than alone on its own GPUs has paid for
+the others.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def deprived(runs: Iterable[Run], guarantees: Mapping[str, Milli]) -> dict[str, 
     since: dict[str, float] = {}
     total = dict.fromkeys(guarantees, 0.0)
     over: set[str] = set()
-    spent, last = 0.0, 0.0  # how long somebody has been over so far, and until when that is counted
+    spent, last = 0.0, 0.0  # how long a team has been over its guarantee so far, and until when that is counted
     for now, team, gpus, waits, holds in sorted(_changes(runs)):
         if over:
             spent += now - last

@@ -1,10 +1,10 @@
-"""How good the estimated starts are: what the forecaster of the running service would have told every waiting job,
-against when it started.
+"""The accuracy of estimated starts: the estimates that the running service would have given to every waiting job,
+compared with actual starts.
 
 Every so many seconds of the trace in which somebody waits, the policy is played forward from the pool as it stands,
 with the run times of the similar jobs that have ended by then: those of the same project, user and size or, where there
-are too few, of the same project and size. A job is told its estimate when it is first seen waiting, and whenever that
-has moved notably. Jobs that waited over a minute for their first start count.
+are too few, of the same project and size. A job gets its estimate when it is first seen waiting, and whenever that has
+changed notably. Jobs that waited over a minute for their first start count.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a finished simulation says: one row of figures for a policy, by the rules of an honest comparison.
+"""The results of a simulation: one row of figures for each policy, by the rules of a fair comparison.
 
 Utilisation is over a fixed window, never to the makespan. *Held* counts every GPU-second that a job (or a session) had
 its GPUs, *busy* takes off restarts, work done twice and the time in which a session's GPU did nothing. Everything else

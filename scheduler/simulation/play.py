@@ -1,4 +1,4 @@
-"""Plays a trace by the production policy under a virtual clock.
+"""Simulates a trace with the production policy and a virtual clock.
 
 The policy sees what it sees in production: what runs, what waits, and no duration that nobody declared. Decisions are
 carried out as the controller does: a start with nothing in its way happens at once, a stop gives the job `saving`
@@ -81,7 +81,7 @@ class _Progress:
 
 
 NOBODY = JobId("")
-"""Whom a cycle concerns."""
+"""The subject of an event that concerns a whole cycle."""
 
 
 class _Clock:

@@ -1,9 +1,9 @@
-"""Preemptive yardsticks over the same trace: one queue for everybody, and GPUs that do wherever they are.
+"""Preemptive baselines over the same trace: one queue for all projects, and GPUs without placement constraints.
 
 Whoever comes first by a key holds GPUs, asked again at each event; who does not fit is skipped. `feedback` is
 multi-level feedback (discretized Tiresias): least served first, in levels, then the older. `oracle` knows all
-durations: the shortest remaining time first. Neither knows of projects or places: they are bounds to be seen, not to be
-had.
+durations: the shortest remaining time first. Neither considers projects or placement: they are bounds, not achievable
+results.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One page that shows policies side by side, for whoever decides about GPUs: what comes out first, how it was done
-last.
+"""One page that compares policies, for people who decide about GPUs: results first, method last.
 
-The page stands alone: pictures inside it as SVG, no script, no address. Drawing needs matplotlib (extra `report`).
+The page is self-contained: pictures as inline SVG, no scripts, no external addresses. Drawing needs matplotlib (extra
+`report`).
 """
 
 from __future__ import annotations

@@ -12,7 +12,18 @@ import random
 from dataclasses import dataclass
 
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Node, NodeName, ProjectName, Request, SessionId, Shape, UserName, session_request
+from scheduler.model import (
+    BUILD_POOL,
+    ONE,
+    Node,
+    NodeName,
+    ProjectName,
+    Request,
+    SessionId,
+    Shape,
+    UserName,
+    session_request,
+)
 from scheduler.simulation.baselines import Run, Span
 from scheduler.simulation.trace import TraceJob
 
@@ -23,7 +34,7 @@ SIGMA = math.log(24 / 3) / 1.6449
 """So that one session in twenty is open for more than 24 h."""
 BUSY = 0.05, 0.35
 
-MOST_USERS = 100_000
+MOST_USERS, MOST_SESSIONS = 100_000, 1_000_000
 
 PROFILE = "weekdays 9–19 h, one GPU each, open log-normal (median 3 h, 95th percentile 24 h), busy 5–35 %"
 
@@ -49,14 +60,21 @@ class Session:
 
 def sessions_of(users: int, start: float, end: float, seed: int) -> tuple[Session, ...]:
     """The sessions that `users` people open in `[start, end)`, in the order in which they do. Raises `Invalid`: too
-    many."""
+    many, of which each person may open one a day."""
     if users > MOST_USERS:
         raise Invalid(f"--sessions takes {MOST_USERS:,} people at the most, not {users:,}.", field="sessions")
+    days = range(int(start // DAY), int(end // DAY) + 1)
+    if users * len(days) > MOST_SESSIONS:
+        raise Invalid(
+            f"{users:,} people open up to {users * len(days):,} sessions in the {len(days):,} days of this trace; "
+            f"--sessions times the days is {MOST_SESSIONS:,} at most.",
+            field="sessions",
+        )
     draw = random.Random(seed)
     found: list[Session] = []
     for number in range(users):
         user, free = UserName(f"person-{number:04}"), start
-        for day in range(int(start // DAY), int(end // DAY) + 1):
+        for day in days:
             opened = day * DAY + draw.uniform(*OPENS)
             length = draw.lognormvariate(math.log(MEDIAN), SIGMA)
             busy = draw.uniform(*BUSY)
@@ -71,4 +89,4 @@ def sessions_of(users: int, start: float, end: float, seed: int) -> tuple[Sessio
 def build_nodes(users: int, gpus_per_node: int) -> tuple[Node, ...]:
     """Nodes with one build GPU for each user, so that nobody is promised more than there is."""
     count = -(-users // gpus_per_node)
-    return tuple(Node(NodeName(f"build-{n:04}"), gpus_per_node, node_pool="build") for n in range(count))
+    return tuple(Node(NodeName(f"build-{n:04}"), gpus_per_node, node_pool=BUILD_POOL) for n in range(count))

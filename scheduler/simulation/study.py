@@ -1,4 +1,4 @@
-"""One trace, many policies: everything that `jupyter runai simulate` compares, played over the same jobs.
+"""One trace, many policies: everything that `jupyter runai simulate` compares, simulated with the same jobs.
 
 Where no pool file says what each project is guaranteed, it is guaranteed what it would have in a static partition, or,
 where the pool is smaller than all partitions together, its part of the pool in that proportion: no more is promised
@@ -15,7 +15,9 @@ from enum import StrEnum
 
 from scheduler.errors import Invalid
 from scheduler.model import (
+    BUILD_POOL,
     ONE,
+    TRAIN_POOL,
     Environment,
     Milli,
     Node,
@@ -34,7 +36,7 @@ from scheduler.simulation.metrics import Figures, figures
 from scheduler.simulation.play import Costs, Player
 from scheduler.simulation.preemptive import PREEMPTIVE, play_preemptive
 from scheduler.simulation.sessions import Session, build_nodes
-from scheduler.simulation.trace import Trace
+from scheduler.simulation.trace import MOST_GPUS, Trace
 
 OURS, SERVED, STATIC, POOLED = "runai", "served", "static", "skip_ahead"
 NAMES = (OURS, SERVED, STATIC, *POLICIES, *PREEMPTIVE)
@@ -45,7 +47,13 @@ SAVING = 0.25
 """The part of a stop's cost that is spent saving; the rest is restarting."""
 
 MOST_NODES, MOST_GPUS_PER_NODE = 100_000, 1024
-"""The largest pool that is played."""
+"""The largest pool that is played, with `MOST_GPUS` in all."""
+
+MOST_VARIANTS = 16
+"""The most sizes of a pool, and the most costs of a stop: the trace is played once for each."""
+
+OFTEN = 1.0
+"""The shortest interval at which jobs save their state, in seconds."""
 
 
 class Part(StrEnum):
@@ -134,7 +142,15 @@ class Study:
             yield self._result(Part.SESSIONS, STATIC, f"{STATIC}, sessions", self.nodes, alone, (), opened=opened)
 
     def _check_sizes(self, names: Sequence[str]) -> None:
-        """No job may be larger than the smallest pool: one that never starts is found before hours are played."""
+        """No job may be larger than the smallest pool: one that never starts is found before hours are played. Nor may
+        static partitions be larger than the largest pool."""
+        static = sum(self.partition.values())
+        if STATIC in names and (static > MOST_NODES or static * self.gpus_per_node > MOST_GPUS):
+            raise Invalid(
+                f"The static partitions of this trace take {static:,} nodes of {gpu_count(self.gpus_per_node * ONE)}; "
+                f"{MOST_NODES:,} nodes and {MOST_GPUS:,} GPUs are simulated at most. Leave {STATIC} out of --policies.",
+                field="policies",
+            )
         scales = self.scales if set(SCALED) & set(names) else ()
         nodes, scale = min((max(1, round(self.nodes * scale)), scale) for scale in (1.0, *scales))
         for job in self.played.jobs:
@@ -157,7 +173,7 @@ class Study:
             for name, own in sorted(self.partition.items())
         )
         return Pool(
-            node_pools=(NodePool("train", Environment.TRAIN), NodePool("build", Environment.BUILD)),
+            node_pools=(NodePool(TRAIN_POOL, Environment.TRAIN), NodePool(BUILD_POOL, Environment.BUILD)),
             projects=projects,
         )
 
@@ -270,6 +286,12 @@ def prepare(
     Raises `Invalid` for a pool that is larger than any, and for a trace that does not go with the pool.
     """
     _refuse_absurd(max(nodes, *(nodes * scale for scale in scales)) if scales else nodes, gpus_per_node)
+    for name, variants in (("scale", scales), ("restart_cost", costs)):
+        if len(variants) > MOST_VARIANTS:
+            option = f"--{name.replace('_', '-')}"
+            raise Invalid(f"{option} takes {MOST_VARIANTS} values at most, not {len(variants):,}.", field=name)
+    if checkpoint_every is not None and checkpoint_every < OFTEN:
+        raise Invalid(f"--checkpoint-every is at least {OFTEN:g} second.", field="checkpoint_every")
     first, last = trace.jobs[0].submitted, trace.jobs[-1].submitted
     played = trace.window(first + learn, float("inf")) if learn else trace
     seen = trace.window(first, first + learn) if learn else trace
@@ -307,6 +329,12 @@ def _refuse_absurd(nodes: float, gpus_per_node: int) -> None:
         raise Invalid(
             f"A pool of {nodes:,.0f} nodes is too large to simulate; --nodes times the largest --scale is "
             f"{MOST_NODES:,} at most.",
+            field="nodes",
+        )
+    if nodes * gpus_per_node > MOST_GPUS:
+        raise Invalid(
+            f"A pool of {nodes * gpus_per_node:,.0f} GPUs is too large to simulate; --nodes times --gpus-per-node "
+            f"times the largest --scale is {MOST_GPUS:,} at most.",
             field="nodes",
         )
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from scheduler.errors import Invalid
 from scheduler.model import ONE, Milli, ProjectName, RelativeThroughputs, UserName, WorkloadId, gpu_count
@@ -56,6 +56,14 @@ class Trace:
         return tuple(sorted({job.project for job in self.jobs}))
 
     @property
+    def by_project(self) -> Mapping[ProjectName, list[TraceJob]]:
+        """The jobs of each project, projects by their names."""
+        found: dict[ProjectName, list[TraceJob]] = {project: [] for project in self.projects}
+        for job in self.jobs:
+            found[job.project].append(job)
+        return found
+
+    @property
     def gpu_seconds(self) -> float:
         return sum(job.gpus * job.duration for job in self.jobs) / ONE
 
@@ -71,6 +79,10 @@ REQUIRED = ("submit_time", "duration", "gpus", "project")
 MOST_SECONDS = 1e10
 MOST_GPUS = 1_000_000
 """Beyond these a number is a mistake: three hundred years, and more GPUs than any pool."""
+
+MOST_BYTES = 256 * 1024**2
+MOST_JOBS, MOST_PROJECTS, MOST_WORKERS = 1_000_000, 10_000, 4096
+"""The largest trace that is read. A job may have as many workers as a submission."""
 
 
 MONDAY = datetime(1970, 1, 5, tzinfo=UTC)
@@ -118,8 +130,8 @@ def _whole(text: str) -> int:
 
 def _count(text: str) -> int:
     value = _whole(text)
-    if value < 1:
-        raise ValueError("is not a whole number from 1 up")
+    if not 1 <= value <= MOST_WORKERS:
+        raise ValueError(f"is not a whole number from 1 to {MOST_WORKERS:,}")
     return value
 
 
@@ -154,8 +166,15 @@ def read_trace(path: Path, ignore: Collection[str] = ()) -> Trace:
     """Read `path` whole, but for the columns to `ignore`. Raises `Invalid`, naming line and column, for anything
     else."""
     try:
-        raw = path.read_bytes()
-        data = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+        with path.open("rb") as file:
+            raw = _bounded(file, path)
+        data = _bounded(gzip.GzipFile(fileobj=io.BytesIO(raw)), path) if raw[:2] == b"\x1f\x8b" else raw
+        lines = max(data.count(NEWLINE), data.count(b"\r"))
+        if lines > MOST_JOBS + 1:  # the first one names the columns
+            raise Invalid(
+                f"{path.name} has {lines:,} lines; a trace has {MOST_JOBS:,} jobs at most, one on each line.",
+                field=path.name,
+            )
         text = data.decode("utf-8-sig")
     except FileNotFoundError:
         raise Invalid(f"There is no trace {path}.", field=str(path)) from None
@@ -167,7 +186,24 @@ def read_trace(path: Path, ignore: Collection[str] = ()) -> Trace:
     jobs = sorted(_rows(text, path.name, ignore), key=lambda job: job.submitted)
     if not jobs:
         raise Invalid(f"{path.name} has no jobs.", field=path.name)
+    projects = len({job.project for job in jobs})
+    if projects > MOST_PROJECTS:
+        raise Invalid(
+            f"The jobs of {path.name} are of {projects:,} projects; {MOST_PROJECTS:,} are simulated at most.",
+            field="project",
+        )
     return Trace(tuple(jobs), hashlib.sha256(raw).hexdigest())
+
+
+def _bounded(file: IO[bytes] | gzip.GzipFile, path: Path) -> bytes:
+    """The whole file. Raises `Invalid` for one that is too large, and reads no more of it than that takes."""
+    data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise Invalid(
+            f"{path.name} is too large to simulate; a trace takes {MOST_BYTES // 1024**2} MiB at most, unpacked.",
+            field=path.name,
+        )
+    return data
 
 
 def _rows(text: str, name: str, ignore: Collection[str]) -> Iterator[TraceJob]:

@@ -1,8 +1,8 @@
-"""The record of what was used: by the hour for two weeks, then by the day for thirteen months; days are UTC's.
+"""The record of use: by hour for two weeks, then by day (UTC) for thirteen months.
 
 What must hold: however long the scheduler runs, and for however many users, there are at most
-`(HOURS + DAYS + 24) × MOST` rows, but for the latest hours, which `condense` has not seen yet. What is condensed adds
-up to what it was: consumers beyond the largest of a period are counted as one that has no name.
+`(HOURS + DAYS + 24) × MOST` rows, except for the latest hours, which are not yet condensed. Condensing keeps the sums:
+consumers beyond the largest of a period are counted as one without a name.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ HOUR = 3600
 DAY = 86_400
 
 HOURS = 14 * 24
-"""So many hours are kept one by one …"""
+"""The number of hours that are kept …"""
 
 DAYS = 397
-"""… and so many days: thirteen months."""
+"""… and of days: thirteen months."""
 
 MOST = 1000
-"""The most consumers of one period; the smaller ones beyond it are added up."""
+"""The most consumers of one period; the smallest ones beyond it are added up."""
 
 _TABLE = tables.accounting
 _C = _TABLE.c
@@ -54,7 +54,7 @@ _AMOUNTS = tuple(each.name for each in fields(Consumption))
 
 @dataclass(frozen=True, slots=True)
 class UsageRecord:
-    """What a consumer used in the hour that begins at `start`, in whole hours since the epoch times 3600."""
+    """The use of a consumer in the hour that begins at `start` (seconds since the epoch)."""
 
     start: int
     consumer: Consumer
@@ -63,12 +63,12 @@ class UsageRecord:
 
 @dataclass(frozen=True, slots=True)
 class WantedUsage:
-    """What was used in periods that begin from `since` on and before `until`, where all further conditions hold;
-    `None` holds for all.
+    """A query for the use in periods that begin at or after `since` and before `until`, and that meet all further
+    conditions; `None` is no condition.
 
-    It is added up for each value of the columns `by`; with `every` for each period of so many seconds, too, of which
-    one begins so many seconds after the epoch. `visible` is a user and the projects whose members may see each other:
-    what the one or the others used. At most `limit` sums are read.
+    It is summed for each value of the columns `by`; with `every` (length, offset from the epoch; seconds) also for each
+    period. `visible` is a user and projects: only the use of that user or of those projects. At most `limit` sums are
+    read.
     """
 
     since: float
@@ -85,7 +85,7 @@ class WantedUsage:
 
 @dataclass(frozen=True, slots=True)
 class UsageSum:
-    """What was used in one period (`start` is absent where all were added up) by those who share `names`."""
+    """The use in one period (`start` is absent where all were added up) by the consumers that share `names`."""
 
     start: int | None
     names: tuple[str, ...]
@@ -93,7 +93,7 @@ class UsageSum:
 
 
 def add(connection: Connection, records: Sequence[UsageRecord]) -> None:
-    """Add to what is on record of the hours."""
+    """Add to the records of the hours."""
     sums: dict[tuple[int, Consumer], Consumption] = {}
     for record in records:
         key = record.start, record.consumer
@@ -120,7 +120,7 @@ def _adding(connection: Connection) -> Any:
 
 
 def condense(connection: Connection, now: float) -> None:
-    """Add old hours up to days, forget days that are too old, and bound each period that is over."""
+    """Merge old hours into days, delete days that are too old, and limit each completed period."""
     hour = int(now) // HOUR * HOUR
     first_hour = (hour - HOURS * HOUR) // DAY * DAY
     old = and_(_C.seconds == HOUR, _C.start < first_hour)
@@ -135,7 +135,7 @@ def condense(connection: Connection, now: float) -> None:
 
 
 def _bound(connection: Connection, period: ColumnElement[bool]) -> None:
-    """Add the smallest consumers of a period up to one without a name for each environment."""
+    """Merge the smallest consumers of a period into one without a name for each environment."""
     order = select(*_CONSUMER).where(period).order_by(_C.held.desc(), *_CONSUMER)
     small = order.offset(MOST - 2).subquery()
     rest = and_(period, tuple_(*_CONSUMER).in_(select(small)))
@@ -156,7 +156,7 @@ def _summed() -> list[ColumnElement[Any]]:
 
 
 def set_until(connection: Connection, until: float) -> None:
-    """Everything that was held until this instant is on record now."""
+    """Store the instant until which use is recorded."""
     connection.execute(delete(tables.accounted))
     connection.execute(insert(tables.accounted), {"only": 1, "until": until})
 

@@ -1,9 +1,9 @@
-"""The store: opened and locked by one scheduler, written through one writer, read by anybody in that process."""
+"""The store: opened and locked by one scheduler, written through one writer, read from anywhere in that process."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,18 +18,18 @@ from sqlalchemy import (
     create_engine,
     func,
     make_url,
-    or_,
     select,
     text,
-    tuple_,
 )
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, OperationalError
 
 from scheduler.errors import Conflict, Invalid, Unavailable
-from scheduler.model import Attempt, Job, JobId, Pool, Program, ProjectUsage, Session, SessionId
+from scheduler.model import Attempt, Job, JobId, Pool, Program, ProjectUsage, Schedule, Session, SessionId
 from scheduler.store import accounting, rows, schema, sqlite, tables
 from scheduler.store.accounting import UsageSum, WantedUsage
+from scheduler.store.conditions import of_events, of_jobs
 from scheduler.store.filter import EVERY_EVENT, EVERY_JOB, AuditFilter, EventFilter, JobFilter
+from scheduler.store.joborder import NEWEST, JobOrder
 from scheduler.store.lock import StateLock
 from scheduler.store.records import JOB_DELETED, AuditRecord, ChangeSet, EventRecord
 from scheduler.store.writer import Writer, Written
@@ -37,7 +37,7 @@ from scheduler.store.writer import Writer, Written
 T = TypeVar("T")
 
 LET_GO = 2
-"""Seconds that another scheduler's connection has to end, at the start."""
+"""Seconds that another scheduler's connection has to close, at start."""
 
 _LOCK_KEY = 0x72756E61
 _LOCK_NOT_AVAILABLE = "55P03"
@@ -46,26 +46,28 @@ _END_HOLDERS = text(
     "AND classid = :key AND granted AND datname = current_database() AND application_name = :application"
 )
 _MANY = 500
-"""How many ids one statement names."""
+"""The most ids in one statement."""
 
 _WITH_KEY = select(tables.jobs.c.id).where(
     tables.jobs.c.user == bindparam("by"), tables.jobs.c.idempotency_key == bindparam("key")
 )
-"""Each submission asks this, so it is put together once."""
+"""Each submission runs this query, so it is built once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a scheduler begins with: everything that is not over. `pool` is absent until one was applied.
+    """What a scheduler starts with: everything unfinished. `pool` is absent until one has been applied.
 
-    `id` is the store's own: another store, which counts its events from 1 as well, has another.
+    `id` identifies the store; `before_events` is a number below its events' ids, and not below those of an older store.
     """
 
     id: str
     pool: Pool | None
     jobs: tuple[Job, ...]
     sessions: tuple[Session, ...]
+    schedules: tuple[Schedule, ...]
     usage: tuple[ProjectUsage, ...]
+    before_events: int
     last_event: int
     accounted_until: float
 
@@ -73,7 +75,7 @@ class Loaded:
 class Store:
     """`url` is SQLAlchemy's: `sqlite:////folder/runai.sqlite` or `postgresql://user@host/database`.
 
-    Who has won an `election` ends the connection of whoever won it before, and may have lost it without having noticed.
+    The winner of an `election` closes the connection of the previous winner, which may not have noticed.
     """
 
     def __init__(self, url: str, election: str = "") -> None:
@@ -85,7 +87,7 @@ class Store:
         )
         self._last = sqlite.LastEvent(self._file) if self._is_sqlite else None
         self._writer = Writer(self._own_connection, self._last.note if self._last is not None else None)
-        # Beside the file itself: whatever link leads a second scheduler to it leads to the same lock.
+        # Next to the file itself: a second scheduler that reaches it through a link finds the same lock.
         self._lock = StateLock(Path(f"{self._file.resolve()}.lock")) if self._is_sqlite else None
 
     @property
@@ -98,9 +100,9 @@ class Store:
         return Path(self._url.database)
 
     def open(self) -> None:
-        """Take the state for this process and bring its schema up to date.
+        """Lock the state for this process and upgrade its schema.
 
-        Raises `Conflict` where another scheduler uses it or a newer one wrote it, `Unavailable` where it can't be
+        Raises `Conflict` where another scheduler uses it or a newer version wrote it, `Unavailable` where it cannot be
         reached or is damaged.
         """
         try:
@@ -123,33 +125,33 @@ class Store:
             raise
 
     def close(self) -> None:
-        """Write what still waits, and let go."""
+        """Write pending changes and release the state."""
         self._writer.close()
         self._engine.dispose()
         if self._lock is not None:
             self._lock.release()
 
     def abort(self) -> None:
-        """Let go at once: what still waits is refused."""
+        """Release the state at once: pending changes are refused."""
         self._writer.abort()
         self.close()
 
     # -- writing ------------------------------------------------------------------------------------------
 
     def write(self, change: ChangeSet) -> Written:
-        """Durable when it is awaited; changes become so in the order in which they were given.
+        """Returns a future, done when the change is durable; changes become durable in the order of the calls.
 
-        Raises `Unavailable` where that is impossible; every change given after that one is refused, too, until `mend`.
+        It raises `Unavailable` where that is impossible; every later change is refused, too, until `mend`.
         """
         return self._writer.write(change)
 
     def mend(self) -> None:
-        """Go on after a refused change: what is given from now on builds on what is durable alone."""
+        """Continue after a refused change: later changes are based only on what is durable."""
         self._writer.mend()
 
     @property
     def lost(self) -> bool:
-        """True once the state belongs to somebody else: this process must begin anew."""
+        """True once another scheduler owns the state: this process must restart."""
         return self._writer.lost is not None
 
     def _own_connection(self) -> Connection:
@@ -172,8 +174,7 @@ class Store:
             connection.execute(_END_HOLDERS, {"key": _LOCK_KEY, "application": self._application})
 
     def _take_database(self, connection: Connection) -> None:
-        """Hold the database as long as the connection lives; one that has just ended may take a moment to let go of
-        it."""
+        """Lock the database for the life of the connection; a scheduler that has ended may release it later."""
         connection.execute(text(f"SET lock_timeout = '{LET_GO}s'"))
         try:
             connection.execute(select(func.pg_advisory_lock(_LOCK_KEY, func.hashtext(func.current_schema()))))
@@ -189,7 +190,7 @@ class Store:
     # -- reading ------------------------------------------------------------------------------------------
 
     def load(self) -> Loaded:
-        """Raises `Unavailable` where what is kept cannot be understood."""
+        """Raises `Unavailable` where the stored data cannot be read."""
         try:
             return self._load()
         except (DatabaseError, ValueError, TypeError, LookupError) as error:
@@ -202,18 +203,20 @@ class Store:
 
     def _load(self) -> Loaded:
         with self._engine.connect() as connection:
-            identity = connection.scalar(select(tables.identity.c.id))
             document = connection.scalar(select(tables.pool.c.pool))
             unfinished = _jobs(connection, tables.jobs.c.ended.is_(None))
             sessions = connection.execute(
                 select(tables.sessions).where(tables.sessions.c.ended.is_(None)).order_by(tables.sessions.c.id)
             )
+            schedules = connection.scalars(select(tables.schedules.c.schedule).order_by(tables.schedules.c.id))
             return Loaded(
-                id=str(identity),
+                id=str(connection.scalar(select(tables.identity.c.id))),
                 pool=document,
                 jobs=tuple(sorted(unfinished, key=lambda job: (job.submitted, job.id))),
                 sessions=tuple(rows.to_session(row) for row in sessions.mappings()),
+                schedules=tuple(schedules),
                 usage=tuple(ProjectUsage(**row) for row in connection.execute(select(tables.usage)).mappings()),
+                before_events=self._writer.before_events,
                 last_event=self._writer.last_event,
                 accounted_until=accounting.read_until(connection),
             )
@@ -230,26 +233,27 @@ class Store:
 
         return await self._read(read)
 
-    async def jobs(self, wanted: JobFilter = EVERY_JOB, *, limit: int | None = 100) -> list[Job]:
-        """Newest first, at most `limit` of them."""
-        return await self._read(lambda connection: _jobs(connection, *_conditions(wanted), limit=limit))
+    async def jobs(
+        self, wanted: JobFilter = EVERY_JOB, order: JobOrder = NEWEST, *, limit: int | None = 100
+    ) -> list[Job]:
+        """At most `limit` of them."""
+        conditions = (*of_jobs(wanted), *order.rest())
+        return await self._read(lambda connection: _jobs(connection, *conditions, order=order, limit=limit))
 
     async def ended(self, before: float, after: tuple[float, str] | None, limit: int) -> list[Job]:
-        """Jobs that ended before an instant, those submitted first before the others; `after` is the last one seen."""
-        job = tables.jobs.c
-        wanted = [job.submitted < before, job.ended < before]
-        if after is not None:
-            wanted.append(tuple_(job.submitted, job.id) > tuple_(*after))
-        return await self._read(lambda connection: _jobs(connection, *wanted, limit=limit, newest_first=False))
+        """Jobs that ended before an instant, by time of submission; `after` is the last one of the previous page."""
+        job, oldest = tables.jobs.c, JobOrder(descending=False, after=after)
+        wanted = (job.submitted < before, job.ended < before, *oldest.rest())
+        return await self._read(lambda connection: _jobs(connection, *wanted, order=oldest, limit=limit))
 
     async def programs(self, after: str, limit: int) -> list[tuple[str, Program]]:
-        """The ids of jobs and what they run, by id, from the one after `after` on."""
+        """The ids and programs of jobs, by id, beginning after `after`."""
         job = tables.jobs.c
         query = select(job.id, job.program).where(job.id > after).order_by(job.id).limit(limit)
         return await self._read(lambda connection: [(row.id, row.program) for row in connection.execute(query)])
 
     async def deleted(self, jobs: Collection[JobId]) -> set[JobId]:
-        """Those of these jobs that were there and have been deleted."""
+        """The jobs among these that existed and have been deleted."""
         event = tables.events.c
         query = select(event.subject).where(event.subject.in_(jobs), event.kind == JOB_DELETED)
         return await self._read(lambda connection: set(connection.scalars(query)))
@@ -271,8 +275,8 @@ class Store:
         wanted: EventFilter = EVERY_EVENT,
         until: int | None = None,
     ) -> list[EventRecord]:
-        """Events with an id above `after`, and none above `until`, in their order."""
-        conditions = [tables.events.c.id > after, *_of_interest(wanted)]
+        """Events with an id above `after` and up to `until`, in order."""
+        conditions = [tables.events.c.id > after, *of_events(wanted)]
         if until is not None:
             conditions.append(tables.events.c.id <= until)
         query = select(tables.events).where(*conditions).order_by(tables.events.c.id).limit(limit)
@@ -316,50 +320,14 @@ def _only(jobs: Sequence[Job]) -> Job | None:
     return jobs[0] if jobs else None
 
 
-def _conditions(wanted: JobFilter) -> Iterator[ColumnElement[bool]]:
-    """The jobs of an array are called `<array>-<index>`."""
-    job = tables.jobs.c
-    if wanted.ids is not None:
-        yield job.id.in_(sorted(wanted.ids))
-    if wanted.states is not None:
-        yield job.state.in_(sorted(state.value for state in wanted.states))
-    if wanted.project is not None:
-        yield job.project == wanted.project
-    if wanted.projects is not None:
-        yield job.project.in_(sorted(wanted.projects))
-    if wanted.user is not None:
-        yield job.user == wanted.user
-    if wanted.name is not None:
-        yield job.name == wanted.name
-    if wanted.array is not None:
-        yield job.id.between(f"{wanted.array}-0", f"{wanted.array}-:")
-    if wanted.before is not None:
-        yield tuple_(job.submitted, job.id) < tuple_(*wanted.before)
-
-
-def _of_interest(wanted: EventFilter) -> Iterator[ColumnElement[bool]]:
-    event = tables.events.c
-    if wanted.subject is not None:
-        yield event.subject == wanted.subject
-    concerned = []
-    if wanted.user is not None:
-        concerned.append(event.user == wanted.user)
-    if wanted.projects is not None:
-        concerned.append(event.project.in_(sorted(wanted.projects)))
-    if concerned:
-        yield or_(event.kind.like("pool.%"), event.kind.like("project.%"), *concerned)
-
-
 def _jobs(
     connection: Connection,
     *wanted: ColumnElement[bool],
+    order: JobOrder = NEWEST,
     limit: int | None = None,
-    newest_first: bool = True,
 ) -> list[Job]:
     """Jobs with their attempts."""
-    job = tables.jobs.c
-    order = (job.submitted.desc(), job.id.desc()) if newest_first else (job.submitted, job.id)
-    query = select(tables.jobs).where(*wanted).order_by(*order).limit(limit)
+    query = select(tables.jobs).where(*wanted).order_by(*order.columns()).limit(limit)
     found = connection.execute(query).mappings().all()
     attempts: dict[str, list[Attempt]] = {row["id"]: [] for row in found}
     ids = list(attempts)

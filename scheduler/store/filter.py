@@ -1,28 +1,25 @@
-"""Which jobs and events are wanted: one description for the store, for what is in memory and for whoever asks."""
+"""Filters of jobs and events, the same for the store, for the book in memory and for callers."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Set
 from dataclasses import dataclass
 
-from scheduler.model import Job, JobId, JobState, UserName
+from scheduler.model import ArrayId, Job, JobId, JobState, ProjectName, ScheduleId, UserName
 
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Jobs that meet all of these; a condition that is `None` holds for every job.
-
-    `before` is `(submitted, id)` of a job: those that were submitted before it, as the next page of a list wants them.
-    """
+    """Jobs that meet all of these; a condition that is `None` holds for every job."""
 
     ids: Collection[JobId] | None = None
     states: Collection[JobState] | None = None
-    project: str | None = None
-    projects: Collection[str] | None = None
+    project: ProjectName | None = None
+    projects: Collection[ProjectName] | None = None
     user: UserName | None = None
     name: str | None = None
-    array: str | None = None
-    before: tuple[float, str] | None = None
+    array: ArrayId | None = None
+    schedule: ScheduleId | None = None
 
     def matches(self, job: Job) -> bool:
         array = job.request.array
@@ -33,8 +30,8 @@ class JobFilter:
             and (self.projects is None or job.request.project in self.projects)
             and self.user in (None, job.user)
             and self.name in (None, job.name)
+            and self.schedule in (None, job.schedule)
             and (self.array is None or (array is not None and array.id == self.array))
-            and (self.before is None or (job.submitted, job.id) < self.before)
         )
 
 
@@ -57,8 +54,8 @@ EVERY_EVENT = EventFilter()
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """Changes that meet all of these; a condition that is `None` holds for every change. `before` is the id of one:
-    those before it, as the next page of a list wants them."""
+    """Changes that meet all of these; a condition that is `None` holds for every change. `before` is the id of a
+    change: only earlier ones, for the next page of a list."""
 
     user: str | None = None
     kind: str | None = None

@@ -7,7 +7,7 @@ from scheduler.files.locks import FileLock, Held
 
 
 class StateLock(FileLock):
-    """The lock on an SQLite file, beside it."""
+    """The lock file next to an SQLite file."""
 
     def take(self) -> None:
         """Raises `Conflict` where another scheduler holds it."""

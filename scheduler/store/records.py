@@ -1,4 +1,4 @@
-"""What is given to the store to be written, and what it tells of."""
+"""The records that are written to the store."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler.model import Job, JobId, Pool, ProjectUsage, Session
+from scheduler.model import Job, JobId, Pool, ProjectUsage, Schedule, ScheduleId, Session
 from scheduler.store.accounting import UsageRecord
 
 JOB_DELETED = "job.deleted"
-"""The kind of event that is all that is left of a deleted job. By it is known what files may go that are left of
-one."""
+"""The kind of event that remains of a deleted job. It shows which leftover files may be deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """One line of the append-only record of what changed. `subject` is the id (or name) of what did.
+    """One entry of the append-only event log. `subject` is the id (or name) of what changed.
 
-    `id` counts from 1; it is 0 until the store has written the event.
+    `id` is 0 until the store has written the event.
     """
 
     at: float
@@ -32,7 +31,7 @@ class EventRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """One change of the pool, and who made it: `before` and `after` are the keys that differ. It is kept for good.
+    """One change of the pool and its author: `before` and `after` are the keys that differ. It is never deleted.
 
     `user` is absent for the pool file that the service is started with. `id` counts from 1; it is 0 until the store has
     written the record.
@@ -50,19 +49,21 @@ class AuditRecord:
 
 @dataclass(frozen=True, slots=True)
 class ChangeSet:
-    """What becomes durable together.
+    """Changes that become durable together.
 
-    `submitted` are new jobs, `jobs` are known ones as they are now (of whose attempts only the latest may have
-    changed). `usage` is that of the projects of which it has changed. `deleted` are jobs that are forgotten with all
-    that was told of them; events up to the one with the id `outdated` are, too.
+    `submitted` are new jobs, `jobs` are changed ones (of whose attempts only the latest may have changed). `usage` is
+    the usage of the projects for which it has changed. `deleted` are jobs that are deleted with their events; events up
+    to the id `outdated` are deleted, too. `schedules` are new or changed, `removed` are deleted ones.
 
-    `accounted` is added to the record of what was used, which then has all that was held until `accounted_until`; the
-    record is condensed as it is due at the instant `condensed`.
+    `accounted` is added to the record of use, which is then complete until `accounted_until`; the record is condensed
+    as of the instant `condensed`.
     """
 
     submitted: tuple[Job, ...] = ()
     jobs: tuple[Job, ...] = ()
     sessions: tuple[Session, ...] = ()
+    schedules: tuple[Schedule, ...] = ()
+    removed: tuple[ScheduleId, ...] = ()
     pool: Pool | None = None
     usage: tuple[ProjectUsage, ...] = ()
     events: tuple[EventRecord, ...] = ()

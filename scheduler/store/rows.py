@@ -1,9 +1,9 @@
-"""From the nouns to rows and back."""
+"""Converts the types of the model to rows and back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from scheduler.model import Attempt, Ending, Fault, Job, JobId, JobState, Session, SessionId, SessionState
@@ -21,31 +21,53 @@ def of_job(job: Job) -> dict[str, Any]:
         "user": job.user,
         "submitted": job.submitted,
         "idempotency_key": job.idempotency_key,
+        "gpus": job.request.gpus,
+        "schedule": job.schedule,
         "request": job.request,
         "program": job.program,
         **of_standing(job),
     }
 
 
+STANDING = (
+    "state",
+    "reason",
+    "wanted",
+    "queued",
+    "checkpointed",
+    "started",
+    "ended",
+    "priority",
+    "nomination",
+    "avoids",
+)
+"""The columns of a job that change after its submission."""
+
+
 def of_standing(job: Job) -> dict[str, Any]:
-    """What changes of a job after it was submitted."""
+    """The values of `STANDING`."""
     return {
         "state": job.state.value,
         "reason": job.reason,
         "wanted": job.wanted and job.wanted.value,
         "queued": job.queued,
         "checkpointed": job.checkpointed,
+        "started": job.attempts[0].started if job.attempts else None,
         "ended": job.ended,
+        "priority": job.request.priority,
         "nomination": job.nomination,
         "avoids": job.avoids,
     }
 
 
 def to_job(row: Row, attempts: tuple[Attempt, ...]) -> Job:
+    request = row["request"]
+    if request.priority != row["priority"]:  # it has been changed since the submission
+        request = replace(request, priority=row["priority"])
     return Job(
         id=JobId(row["id"]),
         name=row["name"],
-        request=row["request"],
+        request=request,
         program=row["program"],
         submitted=row["submitted"],
         state=JobState(row["state"]),
@@ -58,6 +80,7 @@ def to_job(row: Row, attempts: tuple[Attempt, ...]) -> Job:
         idempotency_key=row["idempotency_key"],
         nomination=row["nomination"],
         avoids=row["avoids"],
+        schedule=row["schedule"],
     )
 
 

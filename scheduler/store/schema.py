@@ -1,4 +1,4 @@
-"""Brings a database to the schema that this version writes, or says that it is not ours to open."""
+"""Upgrades a database to the schema of this version, or refuses to open it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The store as a SQLite file: made whole, written durably, and told from one that is damaged.
+"""The store as an SQLite file: created atomically, written durably, and checked for damage.
 
-What must hold: what SQLite has committed survives a power cut (`synchronous=FULL`), and a database that has lost
-something is never taken for a whole one, nor for a new one.
+What must hold: what SQLite has committed survives a power cut (`synchronous=FULL`), and a database that has lost data
+is never mistaken for a complete one, nor for a new one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scheduler.errors import Unavailable
 from scheduler.files.durable import sync
 
 LAST = ".last"
-"""What the name of the file ends with that has the last event."""
+"""The suffix of the file that has the number of the last event."""
 
 _SMALLEST_PAGE = 512
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -30,7 +30,7 @@ def make_engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _: object) -> None:
-        connection.isolation_level = None  # we say BEGIN ourselves: the driver leaves it out before DDL and reads
+        connection.isolation_level = None  # we send BEGIN ourselves: the driver omits it before DDL and reads
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=10000"):
             connection.execute(f"PRAGMA {pragma}").close()
 
@@ -42,14 +42,20 @@ def make_engine(url: URL) -> Engine:
 
 
 def prepare(file: Path) -> None:
-    """Make an empty database where there is none, for its owner's eyes only. Raises `Unavailable` for an empty one.
+    """Create an empty database where there is none, readable only by its owner. Raises `Unavailable` for an empty file,
+    and for one with several names: SQLite keeps a log beside each name, and loses what is in the other logs.
 
-    It is whole and on the disk before it has its name: an empty one there has lost what was in it.
+    It is complete and on the disk before it gets its name: an empty file with that name has lost its content.
     """
     if file.exists():
-        with contextlib.suppress(OSError):  # SQLite will say what is wrong with it
+        if file.stat().st_nlink > 1:
+            raise Unavailable(
+                f"The database {file} has several names (hard links), so two schedulers could open it and destroy it. "
+                f"Delete the other names. To find them: find / -xdev -samefile {file}"
+            )
+        with contextlib.suppress(OSError):  # SQLite will report the error
             file.chmod(0o600)
-        if file.stat().st_size < _SMALLEST_PAGE:  # SQLite would take it for a new one
+        if file.stat().st_size < _SMALLEST_PAGE:  # SQLite would treat it as new
             raise damaged(file, "it is empty or cut short")
         return
     fresh = file.with_name(f"{file.name}.new")
@@ -57,17 +63,17 @@ def prepare(file: Path) -> None:
     os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     with contextlib.closing(sqlite3.connect(fresh)) as connection:
         connection.execute("PRAGMA journal_mode=WAL")  # writes the first page, and waits for the disk
-    for beside in ("-wal", "-shm", LAST):  # of one that somebody has taken away
+    for beside in ("-wal", "-shm", LAST):  # of a database that was removed
         file.with_name(f"{file.name}{beside}").unlink(missing_ok=True)
     fresh.replace(file)
     sync(file.parent)
 
 
 class LastEvent:
-    """The number of the last event, in a file beside the database: SQLite does not notice that a write-ahead log is
+    """The number of the last event, in a file next to the database: SQLite does not notice that a write-ahead log is
     missing.
 
-    It is written once the event is durable, without waiting for the disk: it may be behind, and is never ahead.
+    It is written once the event is durable, without waiting for the disk: it may be too low, and never too high.
     """
 
     def __init__(self, database: Path) -> None:
@@ -75,7 +81,7 @@ class LastEvent:
         self._file = database.with_name(f"{database.name}{LAST}")
 
     def note(self, event: int) -> None:
-        with contextlib.suppress(OSError):  # it only helps to find damage
+        with contextlib.suppress(OSError):  # it only helps to detect damage
             file = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 os.pwrite(file, b"%20d\n" % event, 0)
@@ -104,7 +110,7 @@ def check(connection: Connection) -> str | None:
 
 
 def is_damage(error: DBAPIError) -> bool:
-    """Whether an error tells of a damaged file."""
+    """Whether an error means that the file is damaged."""
     code = getattr(error.orig, "sqlite_errorcode", None)
     return code is not None and code & 0xFF in _DAMAGED
 

@@ -1,7 +1,7 @@
 """The tables, as the latest migration leaves them (a test compares the two).
 
-What is asked for has a column; what only travels is a document: JSON in the shape of the noun it holds, read back
-through the same type. A field that is added to a noun needs a default, and then old documents need no migration.
+What is queried has a column; everything else is a document: JSON in the shape of its type in the model, read back
+through the same type. A new field of such a type needs a default; then old documents need no migration.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-from scheduler.model import Avoided, Pool, Program, Request, WorkerPlacement
+from scheduler.model import Avoided, Pool, Program, Request, Schedule, WorkerPlacement
 
 T = TypeVar("T")
 
 
 class Document(TypeDecorator[T], Generic[T]):
-    """A value kept as JSON text."""
+    """A value stored as JSON text."""
 
     impl = Text
     cache_ok = True
@@ -70,6 +70,9 @@ jobs = Table(
     Column("checkpointed", Double),
     Column("ended", Double),
     Column("idempotency_key", Text),
+    Column("started", Double),
+    Column("gpus", BigInteger, nullable=False, server_default="0"),
+    Column("priority", Integer, nullable=False, server_default="0"),
     Column("request", Document[Request](Request), nullable=False),
     Column("program", Document[Program](Program), nullable=False),
     Column(
@@ -79,10 +82,19 @@ jobs = Table(
         server_default="[]",
     ),
     Column("avoids", Document[tuple[Avoided, ...]](tuple[Avoided, ...]), nullable=False, server_default="[]"),
+    Column("schedule", Id),
     UniqueConstraint("user", "idempotency_key", name="jobs_once"),
     Index("jobs_newest", "submitted", "id"),
     Index("jobs_by_project", "project", "submitted", "id"),
     Index("jobs_by_user", "user", "submitted", "id"),
+    Index(
+        "jobs_by_schedule",
+        "schedule",
+        "submitted",
+        "id",
+        sqlite_where=text("schedule IS NOT NULL"),
+        postgresql_where=text("schedule IS NOT NULL"),
+    ),
     Index("jobs_unfinished", "id", sqlite_where=text("ended IS NULL"), postgresql_where=text("ended IS NULL")),
 )
 
@@ -119,6 +131,13 @@ sessions = Table(
     Column("request", Document[Request](Request), nullable=False),
     Column("placement", Document[tuple[WorkerPlacement, ...]](tuple[WorkerPlacement, ...]), nullable=False),
     Index("sessions_open", "id", sqlite_where=text("ended IS NULL"), postgresql_where=text("ended IS NULL")),
+)
+
+schedules = Table(
+    "schedules",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("schedule", Document[Schedule](Schedule), nullable=False),
 )
 
 pool = Table(

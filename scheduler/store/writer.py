@@ -1,9 +1,8 @@
-"""The one writer: a thread that gathers the changes that wait into one transaction (group commit).
+"""The only writer: a thread that combines pending changes into one transaction (group commit).
 
-While one transaction waits for the disk the next one fills, so each change has its own promise at a fraction of the
-cost. Changes become durable in the order in which they were given. A later change may build on an earlier one, so when
-one cannot be written those behind it are refused as well, until whoever gives them says with `mend` that it has begun
-anew from what is durable.
+While one transaction waits for the disk the next one fills, so each change is durable at a fraction of the cost.
+Changes become durable in the order of the calls. A later change may depend on an earlier one, so when one cannot be
+written, all later ones are refused, until the caller has started over from the durable state and calls `mend`.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from queue import SimpleQueue
@@ -28,6 +28,10 @@ log = logging.getLogger(__name__)
 TOGETHER = 2000
 """The most changes that share one transaction."""
 
+A_SECOND = 10**6
+"""The ids of events for each second from 1970 until the store was created. So a new store starts above all ids of an
+older one, and ids stay below 2⁵³, which JavaScript needs."""
+
 Written = asyncio.Future[tuple[EventRecord, ...]]
 
 
@@ -42,10 +46,10 @@ _END = object()
 
 
 class Writer:
-    """`connect` gives a connection that nobody else may write through; it raises `Conflict` where another scheduler
+    """`connect` returns a connection that only this thread writes through; it raises `Conflict` where another scheduler
     does.
 
-    `note` is told the last event whenever more has become durable.
+    `note` is called with the last event after each transaction.
     """
 
     def __init__(self, connect: Callable[[], Connection], note: Callable[[int], None] | None = None) -> None:
@@ -55,17 +59,19 @@ class Writer:
         self._queue: SimpleQueue[object] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="store writer", daemon=True)
         self._refused: RunaiError | None = None
-        self.last_event = 0
+        self.before_events = self.last_event = 0
         self.lost: RunaiError | None = None
 
     def open(self) -> None:
         self._connection = self._connect()
-        self.last_event = _last_event(self._connection)
+        first = self._connection.scalar(select(func.min(tables.events.c.id)))
+        self.before_events = int(time.time() * A_SECOND) if first is None else first - 1
+        self.last_event = self._find_last_event(self._connection)
         self._connection.rollback()
         self._thread.start()
 
     def close(self) -> None:
-        """Write what waits, then end."""
+        """Write pending changes, then end."""
         if self._thread.is_alive():
             self._queue.put(_END)
             self._thread.join()
@@ -74,18 +80,18 @@ class Writer:
             self._connection = None
 
     def abort(self) -> None:
-        """Refuse what waits, then end."""
+        """Refuse pending changes, then end."""
         self._refused = Unavailable("The scheduler has ended.")
         self.close()
 
     def write(self, change: ChangeSet) -> Written:
-        """Call it in an event loop; the future has the change's events with their ids, or a `RunaiError`."""
+        """Must be called in an event loop; the future has the change's events with their ids, or a `RunaiError`."""
         written: Written = asyncio.get_running_loop().create_future()
         self._queue.put(_Waiting(change, written))
         return written
 
     def mend(self) -> None:
-        """Accept changes again: those given from now on build on nothing that was refused."""
+        """Accept changes again: the caller guarantees that they do not depend on refused ones."""
         self._queue.put(_MEND)
 
     # -- in the thread ------------------------------------------------------------------------------------
@@ -100,7 +106,7 @@ class Writer:
                 self._refused = self.lost
 
     def _gather(self) -> tuple[list[_Waiting], object]:
-        """Wait for something; then take whatever else waits, up to a mark."""
+        """Wait for a change; then take all pending ones, up to a mark."""
         batch: list[_Waiting] = []
         item = self._queue.get()
         while isinstance(item, _Waiting):
@@ -111,7 +117,7 @@ class Writer:
         return batch, item
 
     def _settle(self, batch: Sequence[_Waiting]) -> None:
-        """Write a batch and tell those who wait for it."""
+        """Write a batch and resolve its futures."""
         outcome: list[tuple[EventRecord, ...]] | RunaiError
         if self._refused is None:
             try:
@@ -140,10 +146,10 @@ class Writer:
         return recorded
 
     def _reconnect(self) -> Connection:
-        """A new connection, if the state is still as we left it: a commit whose answer was lost, or another's,
-        shows."""
+        """A new connection, if the state is unchanged: a commit whose answer was lost, or another scheduler's, is
+        detected."""
         connection = self._connect()
-        found = _last_event(connection)
+        found = self._find_last_event(connection)
         connection.rollback()
         if found != self.last_event:
             connection.close()
@@ -151,6 +157,10 @@ class Writer:
             raise self.lost
         self._connection = connection
         return connection
+
+    def _find_last_event(self, connection: Connection) -> int:
+        """The id of the last event; where there is none yet, the number before the first one."""
+        return connection.scalar(select(func.max(tables.events.c.id))) or self.before_events
 
     def _give_up(self, error: Exception) -> RunaiError:
         known = isinstance(error, RunaiError | OperationalError)
@@ -181,12 +191,8 @@ def _tell(batch: Sequence[_Waiting], outcome: Sequence[tuple[EventRecord, ...]] 
 # -- statements -------------------------------------------------------------------------------------------------
 
 
-def _last_event(connection: Connection) -> int:
-    return connection.scalar(select(func.coalesce(func.max(tables.events.c.id), 0))) or 0
-
-
 def _put(connection: Connection, changes: Sequence[ChangeSet], events: Sequence[EventRecord]) -> None:
-    """All changes, in their order, in few statements: of what changes twice only the last is written."""
+    """Write all changes in order, in few statements: of several changes of one row only the last is written."""
     submitted = [rows.of_job(job) for change in changes for job in change.submitted]
     standing = {job.id: job for change in changes for job in change.jobs}
     attempts = {
@@ -196,6 +202,9 @@ def _put(connection: Connection, changes: Sequence[ChangeSet], events: Sequence[
         if (attempt := job.attempt)
     }
     sessions = {session.id: rows.of_session(session) for change in changes for session in change.sessions}
+    schedules = {
+        schedule.id: {"id": schedule.id, "schedule": schedule} for change in changes for schedule in change.schedules
+    }
     usage = {used.project: asdict(used) for change in changes for used in change.usage}
     pools = [change.pool for change in changes if change.pool is not None]
     if submitted:
@@ -204,8 +213,12 @@ def _put(connection: Connection, changes: Sequence[ChangeSet], events: Sequence[
         connection.execute(_STANDING, [{"_id": job.id, **rows.of_standing(job)} for job in standing.values()])
     _upsert(connection, tables.attempts, list(attempts.values()))
     _upsert(connection, tables.sessions, list(sessions.values()))
+    _upsert(connection, tables.schedules, list(schedules.values()))
     _upsert(connection, tables.usage, list(usage.values()))
     _upsert(connection, tables.pool, [{"only": 1, "pool": pool} for pool in pools[-1:]])
+    removed = [{"_id": schedule} for change in changes for schedule in change.removed]
+    if removed:
+        connection.execute(_REMOVE, removed)
     deleted = [{"_id": job} for change in changes for job in change.deleted]
     if deleted:
         connection.execute(_FORGET_EVENTS, deleted)
@@ -228,16 +241,12 @@ def _put(connection: Connection, changes: Sequence[ChangeSet], events: Sequence[
 _STANDING = (
     update(tables.jobs)
     .where(tables.jobs.c.id == bindparam("_id"))
-    .values(
-        {
-            name: bindparam(name)
-            for name in (*("state", "reason", "wanted", "queued", "checkpointed", "ended", "nomination", "avoids"),)
-        }
-    )
+    .values({name: bindparam(name) for name in rows.STANDING})
 )
 
 
 _FORGET = delete(tables.jobs).where(tables.jobs.c.id == bindparam("_id"))
+_REMOVE = delete(tables.schedules).where(tables.schedules.c.id == bindparam("_id"))
 _FORGET_EVENTS = delete(tables.events).where(
     tables.events.c.subject == bindparam("_id"), tables.events.c.kind.like("job.%")
 )

@@ -1,1 +1,1 @@
-"""What a person sends: job files, sweeps, notebooks, and the amounts they write."""
+"""Submissions: job files, sweeps, notebooks, and the formats of amounts."""

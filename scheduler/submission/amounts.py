@@ -1,6 +1,6 @@
 """Durations, memory and ranges as people write them: `1h30m`, `16GiB`, `0-99%10`.
 
-The command line and the magics read the same.
+The command line and the magics use the same formats.
 """
 
 from __future__ import annotations
@@ -46,5 +46,5 @@ def read_array(text: str) -> tuple[list[int], int | None]:
         if 0 < len(indices) <= LONGEST_ARRAY and bool(percent) == bool(re.fullmatch("[1-9][0-9]*", at_once)):
             return [*indices], int(at_once) if percent else None
     raise ValueError(
-        f"{text!r} is not an array of 1 to {LONGEST_ARRAY} jobs; write 100, 0-99, 1,3,5-9, or 0-99%10 for ten at once"
+        f"{text!r} is not an array of 1 to {LONGEST_ARRAY} jobs; write 100, 0-99, 1,3,5-9, or 0-99%10 for ten at a time"
     )

@@ -1,7 +1,6 @@
-"""From the table of options to the arguments of a line, and back: a parser's options, what a line says, and what is
-refused.
+"""Connects the table of options to command lines: the options of a parser, the values of a line, and its errors.
 
-What must hold: a line says only what is written in it, so that every default is the API's; what is wrong is one
+What must hold: the values of a line are only those written in it, so that every default is the API's; an error is one
 sentence that names the option as it was typed.
 """
 
@@ -17,16 +16,19 @@ from scheduler.submission.options import Group, Interface, Option, of
 from scheduler.submission.values import SWITCH
 
 Completer = Callable[..., Collection[str]]
-"""What argcomplete calls for a value that is still to be written."""
+"""A completer of argcomplete for a value."""
 
 
 def add_options(
-    parser: argparse.ArgumentParser, interface: Interface, completer: Callable[[Option], Completer] | None = None
+    parser: argparse.ArgumentParser,
+    interface: Interface,
+    completer: Callable[[Option], Completer] | None = None,
+    without: Collection[str] = (),
 ) -> None:
-    """Give a parser the options of its interface, in groups, and what completes their values in a shell."""
+    """Add the options of an interface to a parser, in groups, with their completers, `without` those of these names."""
     parser.set_defaults(typed={})
     groups: dict[Group, Any] = {}
-    for option in of(interface):
+    for option in (each for each in of(interface) if each.name not in without):
         if option.group not in groups:
             groups[option.group] = parser.add_argument_group(option.group.value)
         about: dict[str, Any] = {"dest": option.name, "action": _Said, "option": option}
@@ -38,7 +40,7 @@ def add_options(
 
 
 class _Said(argparse.Action):
-    """Reads a value and keeps it, or adds it to what was given before, and remembers how the option was typed."""
+    """Reads and stores a value, or adds it to earlier ones, and records how the option was typed."""
 
     def __init__(self, *, option: Option, completer: Completer | None, **rest: Any) -> None:
         switch = {"nargs": 0} if option.kind is SWITCH else {"metavar": option.metavar}
@@ -65,13 +67,13 @@ class _Said(argparse.Action):
 
 
 def said(asked: argparse.Namespace) -> dict[str, Any]:
-    """What a line says, by the keys of a job file."""
+    """The values of a line, by the keys of a job file."""
     given = {option.name: getattr(asked, option.name, None) for option in of(Interface.JOB_FILE)}
     return {name: value for name, value in given.items() if value is not None}
 
 
 def explain(message: str) -> str:
-    """What argparse says of wrong arguments, as a sentence without its full stop that begins with the option."""
+    """An error message of argparse, as a sentence without its full stop that begins with the option."""
     match = re.fullmatch(r"argument (?:\S*/)?(-[^ :]*): (.*)", message, re.DOTALL)
     if match is None:
         return f"{message[:1].upper()}{message[1:]}".rstrip(".")
@@ -82,11 +84,11 @@ def explain(message: str) -> str:
 
 
 def in_words(error: RunaiError, typed: Mapping[str, str]) -> str:
-    """What is refused of a submission, with the options that were given (by name) as they were typed."""
+    """The error of a submission, with the given options (by name) as they were typed."""
     field = re.split(r"[.\[]", error.field or "")[0]
     sentence = error.sentence
     if field in typed:
         sentence = re.sub(rf"^{field}(\[\d+\])?(?=:? )", typed[field], sentence)
-    for name in (name for name in typed if "_" in name):  # one without may be a word of the sentence
+    for name in (name for name in typed if "_" in name):  # a name without `_` may be a word of the sentence
         sentence = re.sub(rf"\b{name}\b", typed[name], sentence)
     return sentence

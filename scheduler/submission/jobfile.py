@@ -1,10 +1,9 @@
-"""A submission as a file: what `submit -f` sends, what `--dry-run` prints, and what a named template keeps.
+"""A submission as a file: what `submit -f` reads, what `--dry-run` prints, and what a named template contains.
 
 What must hold:
-- Its keys are those of the API's submission and a few for what a person would choose at the time; an unknown one is
-  refused with its place.
-- Templates are files of the user's own, in Jupyter's configuration folder, closed to others: a variable may be a
-  secret.
+- Its keys are those of the API's submission and a few for choices at submission time; an unknown one is refused with
+  its place.
+- Templates are the user's files in Jupyter's configuration folder, closed to others: a variable may be a secret.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class JobFile(JobSubmit):
-    """A submission, with the files that it takes along still to be chosen; in a template the command may be missing."""
+    """A submission before its files are chosen; in a template the command may be missing."""
 
     command: list[str] = Field(default_factory=list, max_length=1000)
     take: list[str] = Field(default_factory=list, alias="in", max_length=1000)
@@ -46,17 +45,17 @@ class JobFile(JobSubmit):
 
     @property
     def given(self) -> dict[str, Any]:
-        """Only what it says, for people and for the API: without what stands for the default."""
+        """Only the given values, without defaults."""
         return self.model_dump(mode="json", exclude_unset=True, by_alias=True)
 
 
 def submission(given: Mapping[str, Any]) -> JobSubmit:
-    """What is sent, without the files. Raises `Invalid`."""
+    """The submission to send, without the files. Raises `Invalid`."""
     return validate(JobSubmit, {key: value for key, value in given.items() if key not in BESIDE_THE_API})
 
 
 def array_of(given: Mapping[str, Any], sent: JobSubmit) -> ArraySubmit | None:
-    """What is sent in the place of `sent` where a file asks for an array or a sweep. Raises `Invalid`."""
+    """The array to send instead of `sent` where a file asks for an array or a sweep. Raises `Invalid`."""
     array, sweep, max_parallel = given.get("array"), given.get("sweep"), given.get("max_parallel")
     if array and sweep:
         raise Invalid("array: a sweep makes an array by itself; leave one of them out.", field="array")
@@ -74,7 +73,7 @@ def array_of(given: Mapping[str, Any], sent: JobSubmit) -> ArraySubmit | None:
 
 
 def varied(given: Mapping[str, Any]) -> Collection[str]:
-    """The names whose values a sweep or a search gives. Raises `Invalid`."""
+    """The names of the parameters that a sweep or search varies. Raises `Invalid`."""
     return _read("sweep", read_space, given["sweep"]) if "sweep" in given else ()
 
 
@@ -118,7 +117,7 @@ def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for layer in layers:
         env = {**merged.get("env", {}), **layer.get("env", {})}
-        # One amount of GPUs stands for the other.
+        # `gpus` and `gpu_memory_gib` replace each other.
         for key, other in (("gpus", "gpu_memory_gib"), ("gpu_memory_gib", "gpus")):
             if key in layer:
                 merged.pop(other, None)
@@ -138,7 +137,7 @@ def templates() -> list[str]:
 
 
 def load_template(name: str) -> dict[str, Any]:
-    """What a template says. Raises `NotFound` with what was perhaps meant, or `Invalid`."""
+    """The content of a template. Raises `NotFound` with a suggestion, or `Invalid`."""
     file = _file(name)
     try:
         text = file.read_text("utf-8")
@@ -150,7 +149,7 @@ def load_template(name: str) -> dict[str, Any]:
 
 
 def save_template(name: str, given: Mapping[str, Any]) -> Path:
-    """Keep a submission under a name; one that has the name already is replaced, whole."""
+    """Save a submission under a name; an existing one is replaced atomically."""
     file = _file(name)
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, unfinished = tempfile.mkstemp(prefix=f".{name}.", dir=file.parent)

@@ -1,6 +1,6 @@
 """A whole notebook as a job: its parameters, by papermill's convention, and the command that executes it.
 
-The cell with the tag `parameters` assigns what may be given; what is given is assigned in a cell right after it.
+The cell with the tag `parameters` assigns the defaults; given values are assigned in a cell right after it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ INJECTED = "injected-parameters"
 
 
 def command(notebook: str, parameters: Mapping[str, Parameter]) -> list[str]:
-    """What executes it in a job: the notebook's path below the working directory, and what is given."""
+    """The command that executes a notebook in a job: its path below the working directory, and the parameters."""
     given = [word for name, value in parameters.items() for word in ("-p", f"{name}={json.dumps(value)}")]
     return [sys.executable, "-P", "-m", "jupyter_ext.notebook_runner", notebook, *given]
 
 
 def check(file: str, content: bytes, parameters: Mapping[str, Parameter]) -> None:
-    """Raises `Invalid` for what is no notebook, and for a parameter that it does not have."""
+    """Raises `Invalid` for a file that is not a notebook, and for a parameter that it does not have."""
     try:
         notebook = json.loads(content)
         cells = notebook["cells"]
@@ -47,7 +47,7 @@ def check(file: str, content: bytes, parameters: Mapping[str, Parameter]) -> Non
 
 
 def inject(cells: list[Any], parameters: Mapping[str, Parameter], cell: Any) -> None:
-    """Put `cell`, which assigns the parameters, in its place: that of an earlier one, or after the tagged cell."""
+    """Insert `cell`, which assigns the parameters, in place of an earlier one or after the tagged cell."""
     if not parameters:
         return
     places = {tag: at for at, each in enumerate(cells) for tag in (INJECTED, TAG) if tag in _tags(each)}

@@ -1,5 +1,4 @@
-"""What Tab offers where the value of an option is still to be written: what the option, the pool and the templates
-have."""
+"""The completions for the value of an option: from the option, the pool and the templates."""
 
 from __future__ import annotations
 
@@ -9,11 +8,11 @@ from typing import Any
 from scheduler.submission.options import Offer, Option
 
 Ask = Callable[[str], Any]
-"""Asks the API for a path below `/api/v1/` and gives the JSON of the answer."""
+"""Requests a path below `/api/v1/` and returns the JSON of the answer."""
 
 
 def offers(option: Option, ask: Ask, variables: Iterable[str] = ()) -> Collection[str] | None:
-    """The values of an option that there are; `None` where they cannot be known. Whatever `ask` raises is raised."""
+    """The known values of an option; `None` where they cannot be known. Errors of `ask` are raised."""
     match option.offers:
         case None:
             return option.kind.choices or None

@@ -1,8 +1,8 @@
-"""The options of a submission, each stated once: its name, its value, what it does, and where it can be given.
+"""The options of a submission, each defined once: its name, value, meaning, and where it can be given.
 
-The magic and the command line make their parsers of this table (`arguments.py`), Tab completes from it, the panel's
-dialog is a form of it (`labextension/src/model/options.ts`), and the reference pages show it. A job file and the API
-have the same names; a test holds their types against the table.
+The magic and the command line build their parsers from this table (`arguments.py`), Tab completion uses it, the panel's
+dialog is generated from it (`labextension/src/model/options.ts`), and the reference pages show it. A job file and the
+API have the same names; a test compares their types with the table.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ LINES = Interface.MAGIC | Interface.COMMAND_LINE
 FILES = Interface.JOB_FILE | Interface.API
 EVERYWHERE = LINES | FILES | Interface.DIALOG
 NOT_IN_THE_API = EVERYWHERE & ~Interface.API
-"""What becomes an array, or files, before the API is asked."""
+"""Options that are turned into an array or files before the API is called."""
 
 
 class Group(Enum):
-    """Options that stand together in a help text."""
+    """A group of options in a help text."""
 
     NEEDS = "what it needs"
     ALONG = "what is sent and returned"
@@ -62,7 +62,7 @@ class Group(Enum):
 
 
 class Offer(Enum):
-    """What is offered where a value is still to be written."""
+    """The source of completions for a value."""
 
     PROJECT = auto()
     GPU_TYPE = auto()
@@ -77,9 +77,9 @@ class Option:
     """One option.
 
     `name` is the key of a job file and of the API's submission. On a line it is `flags`, by default `--name` with
-    hyphens; `former` are flags of earlier versions, still read and shown nowhere. A form calls it `label`, by default
-    the flag in words, and shows what is `basic` first. It is taken `via` these interfaces. `help` is a clause without
-    units, the same at each of them; `more` is what the reference pages add, in Markdown. `sets` is the value of a
+    hyphens; `former` are flags of earlier versions, still accepted but not shown. A form uses `label`, by default the
+    flag in words, and shows `basic` options first. `via` are the interfaces that accept it. `help` is a clause without
+    units, the same for all of them; `more` is added in the reference pages, in Markdown. `sets` is the value of a
     switch that is given.
     """
 
@@ -116,7 +116,7 @@ class Option:
         return self.flags[-1]
 
     def value_of(self, text: str) -> Any:
-        """The value of the text in a form's field; several assignments have a line each. Raises `ValueError`."""
+        """Read the text of a form's field; several assignments have a line each. Raises `ValueError`."""
         if self.kind is SWITCH:
             return self.kind.read(text) and self.sets
         if self.kind in (VARIABLES, PARAMETERS):
@@ -125,7 +125,7 @@ class Option:
         return self.kind.read(text.strip())
 
     def meaning(self, mark: str = "") -> str:
-        """What it does, how to write it, and its default; `mark` is put around text to type."""
+        """Its meaning, format and default; `mark` is put around text to type."""
         marked = [f"{mark}{word}{mark}" for word in self.kind.choices]
         choices = f": {', '.join(marked[:-1])}{' or ' * (len(marked) > 1)}{marked[-1]}" if marked else ""
         example = f", such as {mark}{self.example}{mark}" if self.example else ""
@@ -260,4 +260,4 @@ BY_NAME = {option.name: option for option in OPTIONS}
 BESIDE_THE_API = frozenset(
     option.name for option in OPTIONS if Interface.JOB_FILE in option.via and Interface.API not in option.via
 )
-"""Keys of a job file that are no part of the API's submission."""
+"""Keys of a job file that are not part of the API's submission."""

@@ -1,7 +1,7 @@
-"""What a line says is to be run: a Python script, a whole notebook or any command.
+"""The program of a command line: a Python script, a whole notebook or any command.
 
-A script or a notebook is a file of the folder that the job is sent from. It goes along, whatever else of the folder
-does.
+A script or notebook is a file of the folder from which the job is submitted. It is always packed, whatever other files
+are.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ SCRIPT = ".py"
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a job runs. `files` are those that go along whatever else does: contents by paths below the working
-    directory.
+    """What a job runs. `files` are always packed: contents by paths below the working directory.
 
-    `sizes` is what each variable of a cell adds, in bytes, and `patterns` choose among the files of the folder. `hint`
-    is told as it is sent.
+    `sizes` is the size of each variable of a cell in bytes, and `patterns` select files of the folder. `hint` is shown
+    on submission.
     """
 
     kind: JobKind
@@ -49,11 +48,11 @@ def program_of(
     patterns: Sequence[str] = (),
     in_place: bool = False,
 ) -> Program | None:
-    """What `words`, and `tail` behind `--`, say; `None` where they say nothing. `line` is how a line begins, for
-    sentences.
+    """The program that `words`, and `tail` after `--`, name; `None` where they name none. `line` is the beginning of
+    the line, for messages.
 
-    `in_place`: a script or a notebook is run where it lies, and no file goes along.
-    Raises `Misused`, `Invalid` or `NotFound`.
+    `in_place`: a script or notebook is run in its own folder, and no file is packed. Raises `Misused`, `Invalid` or
+    `NotFound`.
     """
     if parameters and not (words and words[0].endswith(notebooks.SUFFIX)):
         raise Misused(
@@ -82,7 +81,7 @@ def program_of(
         command, files = (
             [path.as_posix() if in_place else f"./{path.as_posix()}"],
             {},
-        )  # its mode travels with the folder
+        )  # its mode is packed with the folder
     else:
         raise Invalid(
             f"{words[0]} is neither a Python script nor a program; say how to run it: {line} -- COMMAND {words[0]}"
@@ -105,7 +104,7 @@ def _too_many(words: Sequence[str], tail: Sequence[str], folder: Path, line: str
 
 
 def _similar(missing: Path) -> str:
-    """A file of the same kind with a similar name, as the end of a sentence."""
+    """A suggestion for the end of a sentence: a file of the same kind with a similar name."""
     kinds = {missing.suffix} if missing.suffix else {SCRIPT, notebooks.SUFFIX}
     there = [path for path in missing.parent.iterdir() if path.suffix in kinds] if missing.parent.is_dir() else []
     near = get_close_matches(missing.stem, [path.stem for path in there], n=1)
@@ -123,5 +122,5 @@ def _below(given: str, folder: Path) -> Path:
 
 
 def name_of(text: str) -> str:
-    """A name for the job from a file or a program; what a name can't have is left out."""
+    """A job name from a file or a program, without characters that names cannot have."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", Path(text).name).strip("._-")[:128] or "job"

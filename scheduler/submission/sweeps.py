@@ -1,5 +1,5 @@
 """A sweep over a grid of values, `lr=1e-3,1e-2;bs=32,64`, or a search in a space, `lr=1e-5..1e-1:log;bs=32,64`: the
-parameters of each job, and how a command gets them.
+parameters of each job, and the command with them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Numbers from `low` to `high`, whole ones where both are; `log`: even by magnitude."""
+    """Numbers from `low` to `high`, integers if both are; `log`: on a logarithmic scale."""
 
     low: int | float
     high: int | float
@@ -39,7 +39,7 @@ def read_sweep(text: str) -> list[dict[str, Parameter]]:
 
 
 def read_space(text: str) -> dict[str, Range | list[Parameter]]:
-    """What a search chooses from: a range, or one of several values, by name. Raises `ValueError`."""
+    """The space of a search, by name: a range or several values. Raises `ValueError`."""
     return {
         name: _range(name, words[0])
         if len(words) == 1 and _RANGE.fullmatch(words[0])
@@ -75,7 +75,7 @@ def _read(text: str) -> dict[str, list[str]]:
 
 
 def read_value(word: str) -> Parameter:
-    """A number where it looks like one, `true` and `false`, else the text itself."""
+    """A number if it looks like one, `true` or `false`, else the text itself."""
     if word.lower() in ("true", "false"):
         return word.lower() == "true"
     return _number(word) if _NUMBER.fullmatch(word) else word
@@ -97,7 +97,7 @@ def read_parameter(text: str) -> tuple[str, Parameter]:
 
 
 def command_with(command: Sequence[str], parameters: Mapping[str, Parameter]) -> list[str]:
-    """A command with its values: where `{name}` stands in it, else behind it as `--name VALUE`."""
+    """A command with the values in place of `{name}`, or else appended as `--name VALUE`."""
     placed = {name for word in command for name in _PLACE.findall(word) if name in parameters}
 
     def filled(word: str) -> str:

@@ -1,4 +1,4 @@
-"""The kinds of values that options have: how a word becomes a value, and what is said where it does not."""
+"""The kinds of values of options: how a word is read, and the error where it cannot be."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from scheduler.submission.sweeps import read_parameter, read_space
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a value may be.
+    """A kind of value.
 
     `read` turns a word into a value; it raises `ValueError` with a clause that says what to write. An option of a kind
-    that `gathers` may be given several times: its values are lists or mappings, which are put together.
+    that `gathers` may be given several times: its values are lists or mappings, which are combined.
     """
 
     name: str
@@ -73,14 +73,14 @@ def variable(text: str) -> dict[str, str]:
 
 
 def switch(text: str) -> bool:
-    """What a form sends for a box that is ticked; on a line a switch has no value."""
+    """The value that a form sends for a ticked box; on a line a switch has no value."""
     if text != "true":
         raise ValueError(f"{text!r} is not `true`; otherwise leave the option out")
     return True
 
 
 def _checked(read: Callable[[str], Any]) -> Callable[[str], str]:
-    """Refuse a word that `read` refuses, and keep it as it is written."""
+    """Check a word with `read`, and keep it as written."""
 
     def check(text: str) -> str:
         read(text)
@@ -113,4 +113,4 @@ PARAMETERS = Kind("parameters", lambda text: dict([read_parameter(text)]), metav
 ARRAY = Kind("array", _checked(read_array), metavar="RANGE")
 SPACE = Kind("space", _checked(read_space), metavar="NAME=VALUE,…;…")
 GROUPS = Kind("groups", str)
-"""Only a file can say them."""
+"""Only a file can give them."""

@@ -1,7 +1,21 @@
-"""What GPUs there are and how busy they are."""
+"""The GPUs that exist, their utilisation, its history, and which of them fail."""
 
-from scheduler.telemetry.inventory import GpuUsage, Inventory
+from scheduler.telemetry.inventory import GpuUsage, History, Inventory
 from scheduler.telemetry.local import LocalInventory
 from scheduler.telemetry.machine_gpus import DECLARED
+from scheduler.telemetry.records import Mean, Span
+from scheduler.telemetry.sample import SLOWING, GpuProcess, GpuSample, Throttle
 
-__all__ = ["DECLARED", "GpuUsage", "Inventory", "LocalInventory"]
+__all__ = [
+    "DECLARED",
+    "SLOWING",
+    "GpuProcess",
+    "GpuSample",
+    "GpuUsage",
+    "History",
+    "Inventory",
+    "LocalInventory",
+    "Mean",
+    "Span",
+    "Throttle",
+]

@@ -1,4 +1,4 @@
-"""Which nodes a pool has, how busy their GPUs are, and what changes about them."""
+"""The nodes of a pool, the utilisation of their GPUs, and changes of them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,25 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from scheduler.model import GpuKey, MiB, Node, Pool
+from scheduler.telemetry.records import Span
+from scheduler.telemetry.sample import GpuSample
 
 
 @dataclass(frozen=True, slots=True)
 class GpuUsage:
-    """How busy a GPU is: `utilisation` from 0 to 1 (None where it cannot be measured), memory `used` of `memory`."""
+    """The use of a GPU: `utilisation` from 0 to 1 (None where it cannot be measured), memory `used` of `memory`."""
 
     utilisation: float | None
     used: MiB
     memory: MiB
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Spans of `step` seconds each, in the order of time; those in which nothing was measured are absent."""
+
+    step: int
+    spans: tuple[Span, ...]
 
 
 class Inventory(ABC):
@@ -23,21 +33,34 @@ class Inventory(ABC):
 
     @abstractmethod
     async def open(self, changed: Callable[[], None]) -> None:
-        """Find the nodes. From now on `changed` is called, in the event loop, when `nodes` has another answer.
+        """Find the nodes. From now on `changed` is called, in the event loop, when the result of `nodes` changes.
 
         Raises `Unavailable` where they cannot be found.
         """
 
     @abstractmethod
     async def close(self) -> None:
-        """Look no more."""
+        """Stop watching the nodes."""
 
     @abstractmethod
     def nodes(self, pool: Pool) -> tuple[Node, ...]:
-        """The nodes that there are for a pool. One that has not changed is the same object each time, where that is
-        cheap."""
+        """The nodes of a pool. An unchanged node is the same object each time, where that is cheap."""
 
     @abstractmethod
     def usage(self, nodes: Iterable[Node]) -> Mapping[GpuKey, GpuUsage]:
-        """How busy the GPUs of `nodes` were a moment ago, by node and index; those that cannot be measured are
-        absent."""
+        """The latest use of the GPUs of `nodes`, by node and index; GPUs that cannot be measured are absent."""
+
+    def samples(self, nodes: Iterable[Node]) -> Mapping[GpuKey, GpuSample]:
+        """The latest sample of the GPUs of `nodes`; GPUs that are not sampled are absent."""
+        return {}
+
+    def history(self, device: str, since: float, until: float, points: int) -> History | None:
+        """The use of a GPU (by its device) between two instants, as about `points` spans. Reads files.
+
+        `None` where the use of GPUs is not measured.
+        """
+        return None
+
+    def gpu_numbers(self) -> Mapping[str, int]:
+        """The driver's numbers of the GPUs that it has found, by device."""
+        return {}

@@ -4,37 +4,78 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
 
 from scheduler.errors import Unavailable
-from scheduler.model import GpuKey, Node, Pool
-from scheduler.telemetry.inventory import GpuUsage, Inventory
+from scheduler.model import ONE, ForeignUse, GpuKey, Node, Pool
+from scheduler.telemetry.history import HistoryFiles
+from scheduler.telemetry.inventory import GpuUsage, History, Inventory
 from scheduler.telemetry.machine_gpus import DECLARED, DeclaredGpus, MachineGpus
 from scheduler.telemetry.nvml import NvmlGpus, find
+from scheduler.telemetry.sample import GpuSample
+from scheduler.telemetry.sampler import Sampler
 
 _log = logging.getLogger(__name__)
 
 
 class LocalInventory(Inventory):
-    """This machine, divided among the node pools. `declared_gpus` is how many it has where NVML finds none."""
+    """This machine, divided among the node pools. `declared_gpus` is its number of GPUs where NVML finds none; the
+    history of measured ones is kept in `folder`."""
 
-    def __init__(self, declared_gpus: int | None = None) -> None:
+    def __init__(self, declared_gpus: int | None, folder: Path) -> None:
         self._declared_gpus = declared_gpus
+        self._history = HistoryFiles(folder)
         self._found: MachineGpus | None = None
+        self._sampler: Sampler | None = None
 
     async def open(self, changed: Callable[[], None]) -> None:
         self._found = await asyncio.to_thread(find_gpus, self._declared_gpus)
+        if not self._found.declared:
+            loop = asyncio.get_running_loop()
+
+            def tell() -> None:
+                loop.call_soon_threadsafe(changed)
+
+            self._sampler = await asyncio.to_thread(self._sample, self._found, tell)
+
+    def _sample(self, gpus: MachineGpus, tell: Callable[[], None]) -> Sampler:
+        self._history.discard_old(time.time())
+        sampler = Sampler(gpus, self._history, tell)
+        sampler.start()
+        return sampler
 
     async def close(self) -> None:
-        if self._found is not None:
-            await asyncio.to_thread(self._found.close)
-            self._found = None
+        found, sampler, self._found, self._sampler = self._found, self._sampler, None, None
+        answers = sampler is None or await asyncio.to_thread(sampler.close)
+        if found is not None and answers:
+            await asyncio.to_thread(found.close)
 
     def nodes(self, pool: Pool) -> tuple[Node, ...]:
-        return self._gpus.nodes(pool)
+        nodes, failures = self._gpus.nodes(pool), self._sampler.failures if self._sampler else {}
+        return tuple(without_failing(node, failures) for node in nodes) if failures else nodes
 
     def usage(self, nodes: Iterable[Node]) -> Mapping[GpuKey, GpuUsage]:
         return self._gpus.usage(nodes)
+
+    def samples(self, nodes: Iterable[Node]) -> Mapping[GpuKey, GpuSample]:
+        latest = self._sampler.latest if self._sampler else {}
+        return {
+            GpuKey((node.name, index)): latest[device]
+            for node in nodes
+            for index, device in enumerate(node.devices)
+            if device in latest
+        }
+
+    def history(self, device: str, since: float, until: float, points: int) -> History | None:
+        if self._sampler is None:
+            return None
+        return self._history.read(device, since, until, time.time(), points)
+
+    def gpu_numbers(self) -> Mapping[str, int]:
+        return self._gpus.numbers
 
     @property
     def _gpus(self) -> MachineGpus:
@@ -42,11 +83,16 @@ class LocalInventory(Inventory):
         return self._found
 
 
-def find_gpus(declared_gpus: int | None = None) -> MachineGpus:
-    """The GPUs that NVML finds; where there are none, `declared_gpus` (8 unless said otherwise).
+def without_failing(node: Node, failures: Mapping[str, str]) -> Node:
+    """The node, whose GPUs that fail (by device, with the reason) get no work."""
+    failing = tuple((gpu, failures[device]) for gpu, device in enumerate(node.devices) if device in failures)
+    return replace(node, failing=failing, foreign=ForeignUse(tuple((gpu, ONE) for gpu, _ in failing)))
 
-    Raises `Unavailable` where there is a driver that does not work, or GPUs that cannot be used, and nobody has said
-    how many GPUs to declare instead: it would be wrong to pretend.
+
+def find_gpus(declared_gpus: int | None = None) -> MachineGpus:
+    """The GPUs that NVML finds; where there are none, `declared_gpus` (default: 8).
+
+    Raises `Unavailable` where a driver does not work, or GPUs cannot be used, and `declared_gpus` is not set.
     """
     try:
         found = find()

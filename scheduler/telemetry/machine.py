@@ -1,6 +1,6 @@
-"""A machine as it is found, and how it is divided among the node pools that it serves.
+"""A machine as it is found, and its division among node pools.
 
-Every GPU belongs to one node at the most; the same machine and pool give the same nodes.
+Every GPU belongs to at most one node; the same machine and pool give the same nodes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from scheduler.model import ONE, Environment, MiB, Milli, Node, NodeName, NodePool, Pool
+from scheduler.model import ONE, Environment, GpuType, MiB, Milli, Node, NodeName, NodePool, Pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Gpu:
     """One GPU: `device` is what the driver calls it (an NVML UUID), or its number where it is declared."""
 
     device: str
-    type: str | None = None
+    type: GpuType | None = None
     memory: MiB | None = None
 
 
@@ -36,13 +36,13 @@ class Machine:
     declared: bool = False
 
 
-# -- what it is divided into --------------------------------------------------------------------------------
+# -- division into nodes --------------------------------------------------------------------------------
 
 
 def divide(machine: Machine, pool: Pool) -> tuple[Node, ...]:
     """A node for each node pool, in the pool's order, and one for each type of GPU where a node pool gets several.
 
-    CPUs and memory go with the GPUs: a node has its part of them.
+    CPUs and memory are divided in proportion to the GPUs.
     """
     nodes: list[Node] = []
     start = 0
@@ -58,10 +58,11 @@ def divide(machine: Machine, pool: Pool) -> tuple[Node, ...]:
 
 
 def shares(gpus: int, node_pools: Sequence[NodePool]) -> list[int]:
-    """How many of a machine's GPUs each node pool gets: what it says, while there are some; the others share the rest.
+    """The number of a machine's GPUs for each node pool: the declared number, as far as there are enough; the others
+    share the rest.
 
-    Where node pools of both environments say nothing, those for build get a quarter of the machine (one GPU at least
-    where there are two), those for train the rest.
+    Without declared numbers, node pools for build get a quarter of the machine (at least one GPU of two or more), those
+    for train the rest.
     """
     counts = [0] * len(node_pools)
     left = gpus
@@ -81,14 +82,14 @@ def shares(gpus: int, node_pools: Sequence[NodePool]) -> list[int]:
 
 
 def _spread(counts: list[int], among: Sequence[int], gpus: int) -> None:
-    """Evenly; the first get what is over."""
+    """Divide evenly; the first ones get the remainder."""
     for place, i in enumerate(among):
         counts[i] = gpus // len(among) + (place < gpus % len(among))
 
 
-def _by_type(machine: Machine, positions: Iterable[int]) -> Mapping[str | None, list[int]]:
+def _by_type(machine: Machine, positions: Iterable[int]) -> Mapping[GpuType | None, list[int]]:
     """Positions by type of GPU; one (empty) group where there are none."""
-    groups: dict[str | None, list[int]] = {}
+    groups: dict[GpuType | None, list[int]] = {}
     for position in positions:
         groups.setdefault(machine.gpus[position].type, []).append(position)
     return groups or {None: []}
@@ -117,7 +118,7 @@ def _part(amount: int | None, gpus: int, of_gpus: int) -> int | None:
     return None if amount is None or of_gpus == 0 else amount * gpus // of_gpus
 
 
-# -- what the operating system says -------------------------------------------------------------------------
+# -- the operating system -------------------------------------------------------------------------
 
 
 def host() -> str:
@@ -126,7 +127,7 @@ def host() -> str:
 
 
 def cpus() -> Milli:
-    """CPUs that this process may use: as many as it is bound to, or less where its container gives it less."""
+    """The CPUs that this process may use, by its affinity and the limit of its container."""
     try:
         bound = len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux
@@ -145,7 +146,7 @@ def memory() -> MiB:
 
 
 def _cgroup(name: str) -> str:
-    """A limit of the container, where control groups (version 2) show one; else empty."""
+    """A limit of the container from control groups (version 2); else empty."""
     with suppress(OSError):
         return Path("/sys/fs/cgroup", name).read_text().strip()
     return ""

@@ -8,13 +8,17 @@ from collections.abc import Iterable, Mapping
 from scheduler.model import GpuKey, Node, Pool
 from scheduler.telemetry.inventory import GpuUsage
 from scheduler.telemetry.machine import Gpu, Machine, cpus, divide, host, memory
+from scheduler.telemetry.sample import GpuSample
 
 DECLARED = 8
-"""How many GPUs are declared where nobody says another number."""
+"""The default number of declared GPUs."""
 
 
 class MachineGpus(ABC):
-    """`notes` are sentences for the administrator: what was found but cannot be used, say."""
+    """`notes` are sentences for the administrator, such as GPUs that were found but cannot be used. `numbers` are those
+    of the driver, by device."""
+
+    numbers: Mapping[str, int] = {}
 
     def __init__(self, machine: Machine, notes: tuple[str, ...] = ()) -> None:
         self.machine = machine
@@ -22,24 +26,35 @@ class MachineGpus(ABC):
 
     @property
     def declared(self) -> bool:
-        """True where the GPUs were not found, but are said to be there."""
+        """True where the GPUs were declared, not found."""
         return self.machine.declared
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        return tuple(gpu.device for gpu in self.machine.gpus)
+
     def nodes(self, pool: Pool) -> tuple[Node, ...]:
-        """The nodes that this machine makes for a pool."""
+        """The nodes of a pool on this machine."""
         return divide(self.machine, pool)
 
     @abstractmethod
     def usage(self, nodes: Iterable[Node]) -> Mapping[GpuKey, GpuUsage]:
-        """How busy the GPUs of `nodes` were a moment ago, by node and index. Never waits for the driver."""
+        """The latest use of the GPUs of `nodes`, by node and index. Never waits for the driver."""
+
+    def sample(self) -> Mapping[str, GpuSample]:
+        """Ask the driver, which may take long, for a sample of each GPU, by device. A GPU without one does not respond.
+
+        Never called by two threads at once.
+        """
+        return {}
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the driver."""
+        """Release the driver."""
 
 
 class DeclaredGpus(MachineGpus):
-    """GPUs that nobody has seen: jobs find their numbers in the environment, and nothing can be measured."""
+    """Declared GPUs: jobs get their numbers in the environment, and their use cannot be measured."""
 
     def __init__(self, gpus: int, notes: tuple[str, ...] = ()) -> None:
         found = tuple(Gpu(str(number)) for number in range(gpus))

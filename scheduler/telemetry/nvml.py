@@ -1,45 +1,51 @@
-"""GPUs as NVIDIA's driver tells of them, through nvidia-ml-py (the module `pynvml`).
+"""GPUs as NVIDIA's driver reports them, through nvidia-ml-py (the module `pynvml`).
 
-NVML counts every GPU of the machine; where CUDA_VISIBLE_DEVICES is set for the scheduler, the pool has only those that
-it names. Measurements are taken by a thread, when somebody asks: a driver may take its time.
+NVML lists every GPU of the machine; where CUDA_VISIBLE_DEVICES is set for the scheduler, the pool has only those that
+it names. Samples are taken by a thread (`sampler`): a driver may be slow.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import pynvml  # type: ignore[import-untyped]
 
 from scheduler.errors import Unavailable
-from scheduler.model import GpuKey, Node
+from scheduler.model import GpuKey, GpuType, Node
 from scheduler.telemetry.inventory import GpuUsage
 from scheduler.telemetry.machine import Gpu, Machine, cpus, host, memory
 from scheduler.telemetry.machine_gpus import MachineGpus
+from scheduler.telemetry.processes import process
+from scheduler.telemetry.sample import GpuProcess, GpuSample, Throttle
 
-FRESH = 1.0
-"""For how many seconds a measurement is told again before another is taken."""
+STALE = 60.0
+"""After how many seconds a sample no longer says how busy a GPU is: a driver may stop answering."""
+
+MANY_EVENTS = 1_000
+"""The most events that are read with one sample."""
 
 _NO_GPUS = (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The GPUs of this machine that can be used, NVML's handles of them, and what is to be said of the others."""
+    """The usable GPUs of this machine, their NVML handles and numbers, and notes on the others."""
 
     machine: Machine
     handles: Mapping[str, Any]
+    numbers: Mapping[str, int]
     notes: tuple[str, ...]
 
 
 def find() -> Found | None:
-    """Ask NVML; None where there are no GPUs. Raises `Unavailable` where they are there and cannot be used."""
+    """Query NVML; None where there are no GPUs. Raises `Unavailable` where there are some that cannot be used."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
@@ -70,6 +76,7 @@ def _find() -> Found | None:
         return None
     gpus: list[Gpu] = []
     handles: dict[str, Any] = {}
+    numbers: dict[str, int] = {}
     notes: list[str] = []
     devices = [_ask(_handle_and_uuid, index) for index in range(count)]
     for index in visible(os.environ.get("CUDA_VISIBLE_DEVICES"), [device and device[1] for device in devices]):
@@ -87,13 +94,14 @@ def _find() -> Found | None:
             )
             continue
         space = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
-        gpus.append(Gpu(uuid, short_name(name), None if space is None else space.total // 2**20))
+        gpus.append(Gpu(uuid, GpuType(short_name(name)), None if space is None else space.total // 2**20))
         handles[uuid] = handle
+        numbers[uuid] = index
     if not gpus:
         why = " ".join(notes) or "CUDA_VISIBLE_DEVICES names no GPU of this machine; unset it."
         raise Unavailable(f"No GPU of this machine can be used. {why}")
     machine = Machine(host(), tuple(gpus), _links(list(handles.values())), cpus(), memory())
-    return Found(machine, handles, tuple(notes))
+    return Found(machine, handles, numbers, tuple(notes))
 
 
 def _handle_and_uuid(index: int) -> tuple[Any, str]:
@@ -102,7 +110,7 @@ def _handle_and_uuid(index: int) -> tuple[Any, str]:
 
 
 def _ask(question: Callable[..., Any], *about: Any) -> Any:
-    """What the driver says, or None where this GPU or driver does not know."""
+    """The driver's answer, or None where this GPU or driver does not support the query."""
     try:
         return question(*about)
     except pynvml.NVMLError:
@@ -134,14 +142,14 @@ _MAKE = re.compile(r"\d+GB|HBM\d\w*|SXM\d*|PCIe|NVL\d*|Laptop|GPU|Max-Q|MIG|vGPU
 
 
 def short_name(name: str) -> str:
-    """What people call a GPU: `A100` for "NVIDIA A100-SXM4-80GB", `RTX-4090` for "NVIDIA GeForce RTX 4090"."""
+    """The common name of a GPU: `A100` for "NVIDIA A100-SXM4-80GB", `RTX-4090` for "NVIDIA GeForce RTX 4090"."""
     words = re.sub(r"[\s_-]+", " ", name).split()
     kept = [word for word in words if word.lower() not in _BRANDS and not _MAKE.fullmatch(word)]
     return "-".join(kept) or name
 
 
 def _links(handles: list[Any]) -> tuple[tuple[int, ...], ...]:
-    """Groups of GPUs joined by NVLink; where there is none, those behind the same PCIe switches."""
+    """Groups of GPUs joined by NVLink; without NVLink, those behind the same PCIe switches."""
     return _groups(len(handles), lambda a, b: _nvlink(handles[a], handles[b])) or _groups(
         len(handles), lambda a, b: _near(handles[a], handles[b])
     )
@@ -158,7 +166,7 @@ def _near(one: Any, other: Any) -> bool:
 
 
 def _groups(count: int, joined: Callable[[int, int], bool]) -> tuple[tuple[int, ...], ...]:
-    """The sets of two and more that are joined, directly or through one another."""
+    """The connected groups of two or more."""
     group = list(range(count))
     for a, b in combinations(range(count), 2):
         if group[a] != group[b] and joined(a, b):
@@ -173,43 +181,122 @@ class NvmlGpus(MachineGpus):
     def __init__(self, found: Found) -> None:
         super().__init__(found.machine, found.notes)
         self._handles = found.handles
-        self._latest = self._measure()
-        self._measured = time.monotonic()
-        self._measuring: threading.Thread | None = None
+        self.numbers = found.numbers
+        self._devices = {_address(handle): device for device, handle in found.handles.items()}
+        self._events = _events(found.handles.values())
+        self._known: Mapping[int, GpuProcess] = {}
+        self.sample()
 
     def usage(self, nodes: Iterable[Node]) -> Mapping[GpuKey, GpuUsage]:
-        self._refresh()
+        if time.monotonic() - self._sampled > STALE:
+            return {}
         latest = self._latest
         return {
-            GpuKey((node.name, index)): latest[device]
+            GpuKey((node.name, index)): GpuUsage(sample.utilisation, sample.used, sample.memory)
             for node in nodes
             for index, device in enumerate(node.devices)
-            if device in latest
+            if (sample := latest.get(device)) is not None and sample.used is not None and sample.memory is not None
         }
 
     def close(self) -> None:
-        if self._measuring is not None:
-            self._measuring.join()
         pynvml.nvmlShutdown()
 
-    def _refresh(self) -> None:
-        """Have a new measurement taken where the latest is old, and go on."""
-        under_way = self._measuring is not None and self._measuring.is_alive()
-        if time.monotonic() - self._measured > FRESH and not under_way:
-            self._measuring = threading.Thread(target=self._take, name="gpu-usage", daemon=True)
-            self._measuring.start()
-
-    def _take(self) -> None:
-        self._latest = self._measure()
-        self._measured = time.monotonic()
-
-    def _measure(self) -> Mapping[str, GpuUsage]:
-        """By device; one that has stopped to answer is left out."""
-        latest = {}
+    def sample(self) -> Mapping[str, GpuSample]:
+        xids = self._xids()
+        latest: dict[str, GpuSample] = {}
         for device, handle in self._handles.items():
-            space = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
-            busy = _ask(pynvml.nvmlDeviceGetUtilizationRates, handle)
-            if space is not None:
-                utilisation = None if busy is None else busy.gpu / 100
-                latest[device] = GpuUsage(utilisation, space.used // 2**20, space.total // 2**20)
+            sample = self._sample(handle, tuple(xids.get(device, ())))
+            if sample is not None:
+                latest[device] = sample
+        self._known = {each.pid: each for sample in latest.values() for each in sample.processes}
+        self._latest = latest
+        self._sampled = time.monotonic()
         return latest
+
+    def _sample(self, handle: Any, xids: tuple[int, ...]) -> GpuSample | None:
+        """What a GPU reports; `None` where it is lost."""
+        try:
+            space = _ask_present(pynvml.nvmlDeviceGetMemoryInfo, handle)
+            busy = _ask_present(pynvml.nvmlDeviceGetUtilizationRates, handle)
+        except _Lost:
+            return None
+        power = _ask(pynvml.nvmlDeviceGetPowerUsage, handle)
+        throttle = _ask(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+        corrected, uncorrected = (
+            _ask(pynvml.nvmlDeviceGetTotalEccErrors, handle, kind, pynvml.NVML_VOLATILE_ECC)
+            for kind in (pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED)
+        )
+        return GpuSample(
+            utilisation=None if busy is None else busy.gpu / 100,
+            used=None if space is None else space.used // 2**20,
+            memory=None if space is None else space.total // 2**20,
+            power=None if power is None else power / 1000,
+            temperature=_ask(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
+            throttle=None if throttle is None else Throttle(throttle),
+            corrected=corrected,
+            uncorrected=uncorrected,
+            xids=xids,
+            reset_required=_reset_required(handle),
+            processes=tuple(self._processes(handle)),
+        )
+
+    def _processes(self, handle: Any) -> Iterable[GpuProcess]:
+        for each in _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or ():
+            used = None if each.usedGpuMemory is None else each.usedGpuMemory // 2**20
+            known = self._known.get(each.pid)
+            yield process(each.pid, used) if known is None else replace(known, memory=used)
+
+    def _xids(self) -> Mapping[str, list[int]]:
+        """The errors that the driver has reported since they were last read, by device."""
+        found: dict[str, list[int]] = {}
+        if self._events is None:
+            return found
+        for _ in range(MANY_EVENTS):
+            event = _ask(pynvml.nvmlEventSetWait_v2, self._events, 0)
+            if event is None:
+                break
+            device = self._devices.get(_address(event.device))
+            if device is not None and event.eventType == pynvml.nvmlEventTypeXidCriticalError:
+                found.setdefault(device, []).append(event.eventData)
+        return found
+
+
+class _Lost(Exception):
+    """The GPU does not respond."""
+
+
+def _ask_present(question: Callable[..., Any], *about: Any) -> Any:
+    """The answer, as `_ask`. Raises `_Lost` where the GPU does not respond."""
+    try:
+        return question(*about)
+    except pynvml.NVMLError as error:
+        if error.value == pynvml.NVML_ERROR_GPU_IS_LOST:
+            raise _Lost from error
+        return None
+
+
+def _reset_required(handle: Any) -> bool:
+    """Whether the driver (r560 and later) asks for a reset of this GPU, or a reboot."""
+    found = _ask(pynvml.nvmlDeviceGetFieldValues, handle, [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])
+    if found is None or found[0].nvmlReturn != pynvml.NVML_SUCCESS:
+        return False
+    return found[0].value.uiVal in _RESETS
+
+
+_RESETS = (
+    pynvml.NVML_GPU_RECOVERY_ACTION_GPU_RESET,
+    pynvml.NVML_GPU_RECOVERY_ACTION_NODE_REBOOT,
+    pynvml.NVML_GPU_RECOVERY_ACTION_DRAIN_AND_RESET,
+)
+
+
+def _events(handles: Iterable[Any]) -> Any:
+    """The driver's reports of errors (Xid) of these GPUs; `None` where it makes none."""
+    events = _ask(pynvml.nvmlEventSetCreate)
+    for handle in () if events is None else handles:
+        _ask(pynvml.nvmlDeviceRegisterEvents, handle, pynvml.nvmlEventTypeXidCriticalError, events)
+    return events
+
+
+def _address(handle: Any) -> int | None:
+    return ctypes.cast(handle, ctypes.c_void_p).value

@@ -1,15 +1,22 @@
-"""MPI jobs of one machine: `mpirun` beside rank 0, which has each worker start its own rank.
+"""MPI jobs: `mpirun` beside rank 0, which has each worker start its own rank.
 
 Standard library only, run by path: `python -I -S mpi.py worker COMMAND …` in each worker. What must hold:
 - A rank is its worker's child: with that one's GPUs, log, process group and end. Ranks of MPI are the ranks of the
   workers.
-- Only `mpirun`, which knows the attempt's secret, can have a rank started.
+- Only `mpirun`, which knows the attempt's secret, can have a rank or a daemon started.
 - A stop is for the ranks, not for `mpirun`, which would give them no grace: it is out of reach of their group's
-  signals.
+  signals, and so are its daemons.
 
+On one machine:
 ```
 worker 0 ── mpirun ── stand-in of rank 0 ··· worker 0 ── COMMAND      (··· a connection: what mpirun
                    └─ stand-in of rank 1 ··· worker 1 ── COMMAND           tells a rank goes over it)
+```
+Where each worker has an address of its own, `mpirun` needs a daemon beside each, which the workers start as well. What
+`mpirun` runs instead of ssh is this file, too:
+```
+worker 0 ── mpirun ── stand-in of rank 0 ··· worker 0 ── COMMAND
+                   └─ remote ··· worker 1 ── prted ── stand-in of rank 1 ··· worker 1 ── COMMAND
 ```
 """
 
@@ -45,8 +52,12 @@ def worker(command: list[str]) -> int:
     begun = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: None if begun.is_set() else _end(-signal.SIGTERM))
     with socket.create_server(_address(me)) as listening:
-        launcher = _launch(begun) if me == 0 else None
-        told, line = _stand_in(listening)
+        launcher, daemon = _launch(begun) if me == 0 else None, None
+        said, line = _caller(listening)
+        if "daemon" in said:
+            daemon = _start_daemon(said["daemon"], line, begun)
+            said, line = _caller(listening)
+        told = said["told"]
     begun.set()  # from now on the rank gets SIGTERM, too, and ends when it likes
     try:
         rank = subprocess.Popen(command, env={**os.environ, **told})
@@ -58,37 +69,59 @@ def worker(command: list[str]) -> int:
     if code:
         return code  # before `mpirun` hears of it, so that it is known whose fault the end of the others is
     line.sendall(b"0")
+    if daemon is not None:
+        daemon.wait()  # the other ranks would lose their mpirun's hold on this one
     return launcher.wait() if launcher else 0
 
 
 def _launch(begun: threading.Event) -> subprocess.Popen[bytes]:
     """Start `mpirun` with a stand-in for each worker. Where it ends before the rank has begun, this worker ends as it
     did."""
-    workers = len(os.environ[WORKERS].split(","))
+    hosts = [each.rpartition(":")[0] for each in os.environ[WORKERS].split(",")]
+    workers = len(hosts)
+    me = [sys.executable, "-I", "-S", os.path.abspath(__file__)]
     own = {"PRTE_MCA_hwloc_default_binding_policy": "none"}  # other jobs are on the machine, too
     if os.geteuid() == 0:
-        own |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    launcher = subprocess.Popen(
-        [
-            *(_open_mpi(), "-n", str(workers), "--host", f"localhost:{workers}"),
-            *(sys.executable, "-I", "-S", os.path.abspath(__file__), "stand-in"),
-        ],
-        env={**os.environ, **own},
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,
+        own.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+    where = f"localhost:{workers}"
+    if len(set(hosts)) > 1:
+        own.update({"PRTE_MCA_plm": "ssh", "PRTE_MCA_plm_ssh_agent": " ".join([*me, "remote"])})
+        own["PRTE_MCA_plm_ssh_no_tree_spawn"] = "1"
+        where = ",".join(f"{host}:1" for host in hosts)
+    return _watched(
+        subprocess.Popen(
+            [_open_mpi(), "-n", str(workers), "--host", where, *me, "stand-in"],
+            env={**os.environ, **own},
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        ),
+        begun,
     )
 
+
+def _start_daemon(command: str, line: socket.socket, begun: threading.Event) -> subprocess.Popen[bytes]:
+    """Start the daemon that `mpirun` wants to have beside this worker."""
+    daemon = subprocess.Popen(["sh", "-c", command], stdin=subprocess.DEVNULL, start_new_session=True)
+    with line:
+        line.sendall(b"0")
+    return _watched(daemon, begun)
+
+
+def _watched(process: subprocess.Popen[bytes], begun: threading.Event) -> subprocess.Popen[bytes]:
+    """Where it ends before the rank has begun, this worker ends as it did."""
+
     def watch() -> None:
-        code = launcher.wait()
+        code = process.wait()
         if not begun.is_set():
             _end(code or 1)
 
     threading.Thread(target=watch, daemon=True).start()
-    return launcher
+    return process
 
 
-def _stand_in(listening: socket.socket) -> tuple[dict[str, str], socket.socket]:
-    """What `mpirun` tells this rank, and the line to its stand-in: the first caller that knows the secret."""
+def _caller(listening: socket.socket) -> tuple[dict[str, Any], socket.socket]:
+    """What the first caller that knows the secret says, and the line to it: a stand-in with what `mpirun` tells this
+    rank, or who is to start a daemon."""
     while True:
         line, _ = listening.accept()
         line.settimeout(_PATIENCE)
@@ -96,7 +129,7 @@ def _stand_in(listening: socket.socket) -> tuple[dict[str, str], socket.socket]:
             said: dict[str, Any] = json.loads(lines.readline(2**20))
             if said["secret"] == os.environ[SECRET]:
                 line.settimeout(None)
-                return said["told"], line
+                return said, line
         line.close()
 
 
@@ -115,6 +148,15 @@ def stand_in() -> int:
     told = {name: value for name, value in os.environ.items() if name.startswith(_TOLD)}
     with _connected(rank) as line:
         line.sendall(json.dumps({"secret": os.environ[SECRET], "told": told}).encode() + b"\n")
+        return 0 if line.recv(1) else 1
+
+
+def remote(host: str, command: list[str]) -> int:
+    """In ssh's place: has the worker on a host start a daemon, which stays that worker's child."""
+    hosts = [each.rpartition(":")[0] for each in os.environ[WORKERS].split(",")]
+    daemon = " ".join(word for word in command if word != "--daemonize")
+    with _connected(hosts.index(host)) as line:
+        line.sendall(json.dumps({"secret": os.environ[SECRET], "daemon": daemon}).encode() + b"\n")
         return 0 if line.recv(1) else 1
 
 
@@ -156,4 +198,6 @@ def _end(code: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    _end(stand_in() if sys.argv[1] == "stand-in" else worker(sys.argv[2:]))
+    if sys.argv[1] == "worker":
+        _end(worker(sys.argv[2:]))
+    _end(stand_in() if sys.argv[1] == "stand-in" else remote(sys.argv[2], sys.argv[3:]))

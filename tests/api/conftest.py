@@ -46,7 +46,7 @@ CALLERS = {
     "stranger": Caller.of(UserName("zoe"), frozenset({Scope.SUBMIT})),
     "admin": Caller.of(UserName("root"), frozenset({Scope.ADMIN})),
 }
-"""Those known to the scheduler under test, by their tokens. The owner, the mate and the reader are of one project."""
+"""The callers known to the scheduler under test, by token. The owner, the mate and the reader share a project."""
 
 POOL = Pool(
     projects=(
@@ -62,13 +62,19 @@ POOL = Pool(
 
 
 class KnownTokens(Authenticator):
-    """Knows the callers of a table by their tokens; a test may take one out."""
+    """Knows the callers of a table by their tokens; a test may remove one."""
 
     def __init__(self, callers: dict[str, Caller]) -> None:
         self.callers = dict(callers)
 
     async def identify(self, handler: RequestHandler) -> Caller | None:
         return self.callers.get(token_of(handler.request) or "")
+
+    async def user(self, name: UserName) -> Caller | None:
+        """As the directory says, if there is one; otherwise all callers are users."""
+        if self.directory is not None or name not in {caller.name for caller in self.callers.values()}:
+            return await super().user(name)
+        return Caller.of(name, frozenset({Scope.SUBMIT}))
 
 
 @dataclass
@@ -113,7 +119,7 @@ Start = Callable[..., Awaitable[Service]]
 
 
 async def eventually(condition: Callable[[], Any], seconds: float = 20) -> None:
-    """Wait until a condition holds that nobody tells of (a file is gone, say)."""
+    """Poll for a condition that has no event (a deleted file, for example)."""
     async with asyncio.timeout(seconds):
         for pause in itertools.repeat(0.01):
             found = condition()
@@ -131,7 +137,7 @@ def _eventually() -> Callable[..., Awaitable[None]]:
 
 @pytest.fixture
 async def start(tmp_path: Path) -> AsyncIterator[Start]:
-    """Start a scheduler on this test's folder; see `running` for what may be said of it."""
+    """Start a scheduler on this test's folder, with the arguments of `running`."""
     async with AsyncExitStack() as stack:
 
         async def started(**options: Any) -> Service:
@@ -211,7 +217,7 @@ async def running(
 
 
 def _watch_statuses(app: Application) -> set[tuple[str, str, int]]:
-    """Answers, as they are given, that the API's description does not tell of."""
+    """Collects responses that the API's description does not list."""
     paths = json.loads(app.settings["openapi"])["paths"]
     documented = {
         (handler.__name__, method, int(status))

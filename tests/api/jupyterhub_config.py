@@ -1,4 +1,4 @@
-"""A hub for the tests of `HubAuthenticator`: real users, tokens, scopes and logins, and no proxy before it."""
+"""A hub for the tests of `HubAuthenticator`: real users, tokens, scopes and logins, without a proxy."""
 
 import os
 from typing import Any
@@ -9,7 +9,7 @@ c = get_config()  # type: ignore[name-defined]  # noqa: F821
 
 
 class NoProxy(Proxy):
-    """The tests ask the hub at its own port."""
+    """The tests use the hub's own port."""
 
     should_start = False
 

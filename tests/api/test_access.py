@@ -1,4 +1,4 @@
-"""Who sees, changes and owns what; each case both ways."""
+"""Who may see, change and own what; each case both ways."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from scheduler.api.access import Access, Caller, Scope
 from scheduler.errors import Forbidden, NotFound
 from scheduler.model import (
+    GroupName,
     Job,
     JobId,
     JobKind,
@@ -28,7 +29,7 @@ POOL = Pool(
         Project(
             ProjectName("vision"), parent=ProjectName("lab"), members=frozenset({UserName("ann"), UserName("ben")})
         ),
-        Project(ProjectName("speech"), parent=ProjectName("lab"), groups=frozenset({"speakers"})),
+        Project(ProjectName("speech"), parent=ProjectName("lab"), groups=frozenset({GroupName("speakers")})),
         Project(ProjectName("open"), members=frozenset({UserName("*")})),
     )
 )
@@ -42,7 +43,7 @@ JOB = Job(
 SESSION = Session(SessionId("s-1"), "", Request(ProjectName(""), user=UserName("ann")), requested=1.0)
 
 
-def access(name: str, *scopes: Scope, groups: frozenset[str] = frozenset()) -> Access:
+def access(name: str, *scopes: Scope, groups: frozenset[GroupName] = frozenset()) -> Access:
     return Access(Caller.of(UserName(name), frozenset(scopes or {Scope.SUBMIT}), groups), POOL)
 
 
@@ -57,7 +58,7 @@ def test_a_scope_includes_those_before_it() -> None:
 def test_projects_take_the_jobs_of_their_members_and_groups_in_the_pools_order() -> None:
     assert access("ann").projects == ("vision", "open")
     assert access("zoe").projects == ("open",)
-    assert access("zoe", groups=frozenset({"speakers"})).projects == ("speech", "open")
+    assert access("zoe", groups=frozenset({GroupName("speakers")})).projects == ("speech", "open")
 
 
 def test_a_project_with_others_below_it_takes_no_jobs_and_membership_is_not_inherited() -> None:
@@ -78,11 +79,11 @@ def test_jobs_are_seen_by_their_project_and_administrators(name: str, scope: Sco
     assert access(name, scope).sees_job(JOB) is sees
 
 
-def test_an_owner_goes_on_to_see_a_job_of_a_project_they_have_left() -> None:
+def test_an_owner_still_sees_a_job_of_a_project_they_have_left() -> None:
     assert access("zoe").sees_job(replace(JOB, request=Request(ProjectName("vision"), user=UserName("zoe"))))
 
 
-def test_what_is_not_seen_does_not_exist() -> None:
+def test_a_job_that_may_not_be_seen_is_not_found() -> None:
     for ask in (access("zoe").visible_job, access("zoe").controlled_job, access("zoe").owned_job):
         with pytest.raises(NotFound) as hidden:
             ask(JOB, "j-1")
@@ -98,7 +99,7 @@ def test_only_the_owner_and_administrators_change_a_job() -> None:
         access("ben").controlled_job(JOB, "j-1")
 
 
-def test_logs_and_outputs_are_the_owners_alone() -> None:
+def test_only_the_owner_reads_logs_and_outputs() -> None:
     assert access("ann").owned_job(JOB, "j-1") is JOB
     for other in (access("ben"), access("root", Scope.ADMIN)):
         with pytest.raises(Forbidden, match="only its owner may read"):
@@ -119,7 +120,7 @@ def test_a_service_is_not_the_user_of_its_name() -> None:
 @pytest.mark.parametrize(
     ("name", "asked", "gets"), [("ann", None, "vision"), ("ann", "open", "open"), ("zoe", None, "open")]
 )
-def test_a_job_goes_to_the_project_named_or_the_callers_first(name: str, asked: str | None, gets: str) -> None:
+def test_a_job_goes_to_the_named_project_or_the_callers_default(name: str, asked: str | None, gets: str) -> None:
     assert access(name).project_for(asked) == gets
 
 
@@ -133,7 +134,7 @@ def test_an_administrator_may_submit_to_any_project() -> None:
     assert access("root", Scope.ADMIN).project_for("vision") == "vision"
 
 
-def test_who_has_no_project_is_told_whom_to_ask() -> None:
+def test_a_caller_without_a_project_is_told_whom_to_ask() -> None:
     pool = Pool(projects=(Project(ProjectName("vision"), members=frozenset({UserName("ann")})),))
     with pytest.raises(Forbidden, match="Ask an administrator"):
         Access(Caller.of(UserName("zoe"), frozenset({Scope.SUBMIT})), pool).project_for(None)

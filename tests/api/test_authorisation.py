@@ -1,4 +1,4 @@
-"""Who gets what answer on every route: the table of scopes, as data, walked both ways."""
+"""The response of every route to every caller: the table of scopes as data, checked both ways."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.engines.workplace import launch
 EVERYBODY = ("nobody", "wrong", "powerless", "reader", "owner", "mate", "stranger", "admin", "worker")
 
 OPEN = {("/healthz", "GET"), ("/readyz", "GET"), ("/api/v1/openapi.json", "GET")}
-"""What needs no credentials, and nothing else."""
+"""The only routes that need no credentials."""
 
 # The columns are EVERYBODY's. The worker has the token of its attempt.
 # Job, bundle and session are the owner's; the mate and the reader are in their project.
@@ -41,6 +41,8 @@ GET    /api/v1/usage                         401 401 403 200 200 200 200 200 401
 GET    /api/v1/usage.csv                     401 401 403 200 200 200 200 200 401
 PUT    /api/v1/nodes/{node}/drain            401 401 403 403 403 403 403 204 401
 DELETE /api/v1/nodes/{node}/drain            401 401 403 403 403 403 403 204 401
+GET    /api/v1/nodes/{node}/gpus             401 401 403 200 200 200 200 200 401
+GET    /api/v1/nodes/{node}/gpus/{gpu}/history 401 401 403 200 200 200 200 200 401
 GET    /api/v1/projects                      401 401 403 200 200 200 200 200 401
 GET    /api/v1/projects/{name}               401 401 403 200 200 200 200 200 401
 PUT    /api/v1/projects/{name}               401 401 403 403 403 403 403 200 401
@@ -53,12 +55,15 @@ GET    /api/v1/jobs                          401 401 403 200 200 200 200 200 401
 GET    /api/v1/jobs/{job_id}                 401 401 403 200 200 200 404 200 401
 DELETE /api/v1/jobs/{job_id}                 401 401 403 403 409 403 404 409 401
 GET    /api/v1/jobs/{job_id}/explain         401 401 403 200 200 200 404 200 401
+GET    /api/v1/jobs/{job_id}/submission      401 401 403 403 200 403 404 403 401
+PATCH  /api/v1/jobs/{job_id}                 401 401 403 403 200 403 404 200 401
 POST   /api/v1/jobs/{job_id}/cancel          401 401 403 403 200 403 404 200 401
 POST   /api/v1/jobs/{job_id}/pause           401 401 403 403 200 403 404 200 401
 POST   /api/v1/jobs/{job_id}/resume          401 401 403 403 200 403 404 200 401
 GET    /api/v1/jobs/{job_id}/logs            401 401 403 403 200 403 404 403 401
 GET    /api/v1/jobs/{job_id}/display         401 401 403 403 200 403 404 403 401
 GET    /api/v1/jobs/{job_id}/metrics         401 401 403 403 200 403 404 403 401
+GET    /api/v1/reports                       401 401 403 403 200 200 200 200 401
 GET    /api/v1/jobs/{job_id}/outputs         401 401 403 403 200 403 404 403 401
 GET    /api/v1/jobs/{job_id}/outputs/{path}  401 401 403 403 200 403 404 403 401
 HEAD   /api/v1/blobs/{digest}                401 401 403 403 200 404 404 404 401
@@ -66,6 +71,19 @@ PUT    /api/v1/blobs/{digest}                401 401 403 403 200 200 200 200 401
 POST   /api/v1/sessions                      401 401 403 403 201 403 403 201 401
 GET    /api/v1/sessions                      401 401 403 200 200 200 200 200 401
 DELETE /api/v1/sessions/{session_id}         401 401 403 403 200 404 404 200 401
+POST   /api/v1/sessions/{session_id}/stop    401 401 403 403 204 404 404 204 401
+POST   /api/v1/sessions/activity             401 401 403 403 204 404 404 404 401
+POST   /api/v1/schedules                     401 401 403 403 201 201 403 403 401
+GET    /api/v1/schedules                     401 401 403 200 200 200 200 200 401
+GET    /api/v1/schedules/{schedule}          401 401 403 404 200 404 404 404 401
+PATCH  /api/v1/schedules/{schedule}          401 401 403 403 200 404 404 404 401
+DELETE /api/v1/schedules/{schedule}          401 401 403 403 204 404 404 404 401
+POST   /api/v1/schedules/{schedule}/run      401 401 403 403 201 404 404 404 401
+GET    /api/v1/users                         401 401 403 403 403 403 403 200 401
+PUT    /api/v1/users/{name}/build-quota      401 401 403 403 403 403 403 204 401
+DELETE /api/v1/users/{name}/build-quota      401 401 403 403 403 403 403 204 401
+PUT    /api/v1/groups/{name}/build-quota     401 401 403 403 403 403 403 204 401
+DELETE /api/v1/groups/{name}/build-quota     401 401 403 403 403 403 403 204 401
 GET    /api/v1/events                        401 401 403 200 200 200 200 200 401
 POST   /api/v1/events/{stream_id}            401 401 403 404 204 404 404 404 401
 GET    /api/v1/agent/spec                    401 401 401 401 401 401 401 401 200
@@ -95,14 +113,20 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/api/v1/pool/apply"): {"projects": [{"name": "vision", "members": ["ann", "ben", "rex"]}]},
     ("POST", "/api/v1/pool/preview"): {"name": "spare", "guaranteed": 1},
     ("PUT", "/api/v1/projects/{name}"): {"name": "spare", "guaranteed": 1},
+    ("PUT", "/api/v1/users/{name}/build-quota"): {"gpus": 1},
+    ("PUT", "/api/v1/groups/{name}/build-quota"): {"gpus": 1},
     ("POST", "/api/v1/jobs"): {"command": ["true"], "project": "vision"},
+    ("PATCH", "/api/v1/jobs/{job_id}"): {"priority": 60},
     ("POST", "/api/v1/jobs/check"): {"command": ["true"], "project": "vision"},
     ("POST", "/api/v1/jobs/dry-run"): {"command": ["true"], "project": "vision"},
     ("POST", "/api/v1/arrays"): {
         "job": {"command": ["true"], "project": "vision"},
         "members": [{"index": 0}],
     },
+    ("POST", "/api/v1/schedules"): {"cron": "0 2 * * *", "job": {"command": ["true"], "project": "vision"}},
+    ("PATCH", "/api/v1/schedules/{schedule}"): {"active": False},
     ("POST", "/api/v1/events/{stream_id}"): {"jobs": []},
+    ("POST", "/api/v1/sessions/activity"): {"busy": True},
     ("POST", "/api/v1/sessions"): {"user": "ann", "gpus": 1},
     ("POST", "/api/v1/agent/state"): {"agent": "a" * 32, "state": "running", "started": 1.0},
 }
@@ -127,7 +151,7 @@ def test_the_table_has_every_route_and_no_other() -> None:
     assert set(CASES) == {(method, path) for path, handler in ROUTES for method in handler.endpoints}
 
 
-def test_no_route_is_open_that_is_not_meant_to_be() -> None:
+def test_only_the_listed_routes_are_open() -> None:
     without_scope = {
         (path, method)
         for path, handler in ROUTES
@@ -137,7 +161,7 @@ def test_no_route_is_open_that_is_not_meant_to_be() -> None:
     assert without_scope == OPEN
 
 
-def test_whoever_is_refused_anywhere_is_refused_to_strangers_of_the_hub_everywhere() -> None:
+def test_every_route_refuses_users_that_the_hub_does_not_know() -> None:
     for (method, path), statuses in CASES.items():
         closed = (path, method) not in OPEN
         assert (statuses["nobody"] == statuses["wrong"] == 401) is closed
@@ -146,7 +170,7 @@ def test_whoever_is_refused_anywhere_is_refused_to_strangers_of_the_hub_everywhe
 @pytest.mark.parametrize(("method", "path"), CASES, ids=[" ".join(case) for case in CASES])
 async def test_each_caller_gets_the_answer_of_the_table(service: Any, method: str, path: str) -> None:
     for who, expected in CASES[method, path].items():
-        # Everything anew for each caller who may change something, so that none sees what another did.
+        # A new setup for each caller who may change something, so that none sees another's changes.
         target = await a_target(service, method, path) if expected < 400 else await first_target(service, path)
         status = await status_of(
             service.http[who], method, f"{service.url.rstrip('/')}{target}", BODIES.get((method, path))
@@ -155,7 +179,7 @@ async def test_each_caller_gets_the_answer_of_the_table(service: Any, method: st
 
 
 async def status_of(http: httpx.AsyncClient, method: str, url: str, body: Any) -> int:
-    """The status of an answer, of which no more is read: a stream does not end."""
+    """The status of a response, without its body: a stream does not end."""
     content = BUNDLE if method == "PUT" and "/blobs/" in url else None
     params = {"preview": "true"} if url.endswith("/apply") else None
     async with http.stream(method, url, json=body, content=content, params=params) as answer:
@@ -165,7 +189,7 @@ async def status_of(http: httpx.AsyncClient, method: str, url: str, body: Any) -
 
 
 async def first_target(service: Any, path: str) -> str:
-    """A target that stays: whoever is refused does not change it."""
+    """A target for refused callers, who do not change it."""
     kept: dict[str, str] = service.__dict__.setdefault("targets", {})
     if path not in kept:
         kept[path] = await a_target(service, "", path)
@@ -173,7 +197,7 @@ async def first_target(service: Any, path: str) -> str:
 
 
 async def a_stream(service: Any) -> str:
-    """A stream of the owner's, open as long as the service runs."""
+    """An open stream of the owner, while the service runs."""
     owner = service.http["owner"]
     request = owner.build_request("GET", "events", params={"view": "true"})
     answer = await owner.send(request, stream=True)
@@ -185,7 +209,7 @@ async def a_stream(service: Any) -> str:
 
 
 async def a_target(service: Any, method: str, path: str) -> str:
-    """The path with things of the owner's in it."""
+    """The path with the owner's objects."""
     owner = service.http["owner"]
     if "{job_id}" in path:
         script = 'echo hello; echo done > "$RUNAI_OUTPUT_DIR/result.txt"; '
@@ -197,10 +221,20 @@ async def a_target(service: Any, method: str, path: str) -> str:
             await owner.post(f"jobs/{job['id']}/pause")
             await service.until(job["id"], JobState.PAUSED)
         return path.replace("{job_id}", job["id"]).replace("{path}", "result.txt")
+    if "/schedules" in path:
+        for schedule in list(service.controller.schedules.all.values()):
+            await service.controller.schedules.remove(schedule)
+        if "{schedule}" in path:
+            answer = await owner.post("schedules", json={"cron": "0 2 * * *", "job": {"command": ["true"]}})
+            assert answer.status_code == 201, answer.text
+            path = path.replace("{schedule}", answer.json()["id"])
+        return path
     if "{session_id}" in path:
         answer = await owner.post("sessions", json={"user": "ann", "gpus": 1})
         assert answer.status_code == 201, answer.text
         return path.replace("{session_id}", answer.json()["id"])
+    if path.endswith("/sessions/activity"):
+        assert (await owner.post("sessions", json={"user": "ann", "gpus": 1})).status_code == 201
     if "{stream_id}" in path:
         return path.replace("{stream_id}", await a_stream(service))
     if "/agent/" in path:
@@ -212,11 +246,14 @@ async def a_target(service: Any, method: str, path: str) -> str:
             assert (await owner.put(f"blobs/{DIGEST}", content=BUNDLE)).status_code == 200
         return path.replace("{digest}", DIGEST)
     if "{node}" in path:
-        path = path.replace("{node}", service.controller.book.nodes[0].name)
+        path = path.replace("{node}", service.controller.book.nodes[0].name).replace("{gpu}", "0")
         if method == "DELETE":
             await service.http["admin"].put(path.removeprefix("/api/v1/"), json={})
         return path
     if method == "POST" and path.endswith("/sessions"):
         for session in list(service.controller.book.sessions):
             await service.controller.close_session(session)
-    return path.replace("{name}", "spare")
+    path = path.replace("{name}", "spare")
+    if method == "DELETE" and path.endswith("/build-quota"):
+        await service.http["admin"].put(path.removeprefix("/api/v1/"), json={"gpus": 1})
+    return path

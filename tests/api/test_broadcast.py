@@ -1,5 +1,5 @@
-"""One place tells all listeners: once for all who see alike, bounded however many wait, and never what may not be
-seen."""
+"""One broadcaster serves all listeners: one message for all with the same view, bounded for any queue, and never more
+than they may see."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from scheduler.store import EventRecord
 
 @dataclass
 class View:
-    """The stream of a caller who keeps a view of the pool."""
+    """The stream of a caller with a view of the pool."""
 
     store: str
     lines: AsyncIterator[str]
@@ -46,7 +46,7 @@ class View:
         return event
 
     async def places(self, wanted: dict[str, int]) -> None:
-        """Read on until these jobs have been told these places in line."""
+        """Read until these jobs have these positions in the queue."""
         told: dict[str, int] = {}
         while told != wanted:
             rows = (await self.until("view.figures"))["data"].get("jobs") or []
@@ -63,14 +63,16 @@ async def viewing(service: Any, who: str = "owner", after: int | None = None, **
 
 
 async def a_line_of(service: Any, length: int) -> list[str]:
-    """Jobs that wait for a pool that is full, in their order."""
+    """Jobs that wait for a full pool, in their order."""
     train = (await service.http["owner"].get("pool")).json()["train"]["gpus"]
     first = await service.submit(gpus=train, priority=90)
     await service.until(first["id"], JobState.RUNNING)
     return [(await service.submit(gpus=train))["id"] for _ in range(length)]
 
 
-async def test_an_event_is_made_once_for_all_who_see_it_alike(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_event_is_serialised_once_for_all_who_may_see_the_same(
+    service: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made: list[Event] = []
     write = messages.written
 
@@ -93,7 +95,7 @@ async def test_an_event_is_made_once_for_all_who_see_it_alike(service: Any, monk
     assert sorted(seen) == [False, True]
 
 
-async def test_a_view_is_told_the_places_of_the_jobs_that_it_shows_and_of_no_others(service: Any) -> None:
+async def test_a_view_gets_the_positions_of_the_jobs_that_it_shows_and_of_no_others(service: Any) -> None:
     jobs = await a_line_of(service, 4)
     async with viewing(service, "mate", shows=jobs[1:3]) as stream:
         begin = await stream.until("stream.begin")
@@ -106,7 +108,7 @@ async def test_a_view_is_told_the_places_of_the_jobs_that_it_shows_and_of_no_oth
         await stream.places({jobs[3]: 3})
 
 
-async def test_who_may_not_see_a_job_is_not_told_its_place(service: Any) -> None:
+async def test_a_caller_who_may_not_see_a_job_does_not_get_its_position(service: Any) -> None:
     jobs = await a_line_of(service, 2)
     theirs = (await service.submit("stranger", gpus=2))["id"]
     async with viewing(service, "stranger", shows=[*jobs, theirs]) as stream:
@@ -129,7 +131,7 @@ async def test_a_submission_in_front_of_many_is_one_event_and_the_rows_that_are_
     assert {event.subject for event in told} == {first["id"]}
 
 
-async def test_who_missed_too_much_reads_the_lists_again_and_others_miss_nothing(
+async def test_a_listener_that_missed_too_much_reloads_and_others_miss_nothing(
     service: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(broadcast, "ANEW", 3)
@@ -147,9 +149,14 @@ async def test_who_missed_too_much_reads_the_lists_again_and_others_miss_nothing
 
 
 async def test_an_id_of_another_store_or_from_the_future_begins_with_the_first_event(service: Any) -> None:
+    """A view, which would keep deleted jobs, is reloaded; the id may be from a replaced store."""
     jobs = await a_line_of(service, 1)
     last = service.controller.book.last_event
-    for after, query in ((last, {"store": "another"}), (last + 1000, {})):
+    replaced = service.controller.book.before_events - 1
+    for after, query in ((last, {"store": "another"}), (last + 1000, {}), (replaced, {}), (300, {})):
+        async with viewing(service, after=after, **query) as view:
+            begin = await view.until("stream.begin")
+            assert (begin["data"]["resumed"], begin["id"]) == (False, last)
         headers = {"Last-Event-ID": str(after)}
         async with service.http["owner"].stream("GET", "events", headers=headers, params=query) as answer:
             stream = View(answer.headers["Runai-Store"], answer.aiter_lines())
@@ -162,7 +169,7 @@ async def test_an_id_of_another_store_or_from_the_future_begins_with_the_first_e
     assert jobs
 
 
-async def test_who_is_behind_what_is_in_memory_is_told_by_pages_from_the_store(
+async def test_a_listener_behind_the_events_in_memory_reads_pages_from_the_store(
     start: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recent, "KEPT", 2)
@@ -186,7 +193,36 @@ async def test_who_is_behind_what_is_in_memory_is_told_by_pages_from_the_store(
     assert submitted == [job for n, job in enumerate(sent) if n % 3]
 
 
-async def test_a_member_who_was_taken_out_is_told_nothing_more(service: Any) -> None:
+async def test_nothing_more_is_read_for_a_listener_that_left_while_catching_up(
+    start: Any, monkeypatch: pytest.MonkeyPatch, eventually: Any
+) -> None:
+    monkeypatch.setattr(recent, "KEPT", 2)
+    monkeypatch.setattr(broadcast, "KEPT", 2)
+    monkeypatch.setattr(broadcast, "SPAN", 1)
+    monkeypatch.setattr(Recent.__init__, "__defaults__", (2,))
+    service = await start()
+    for _ in range(12):
+        await service.submit(gpus=0)
+    told = service.app.settings["api"].broadcast
+    read, asked, gone, reads = service.controller.past_events, asyncio.Event(), asyncio.Event(), 0
+
+    async def slowly(*page: Any, **what: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        asked.set()
+        await gone.wait()
+        return await read(*page, **what)
+
+    monkeypatch.setattr(service.controller, "past_events", slowly)
+    async with service.http["owner"].stream("GET", "events", headers={"Last-Event-ID": "0"}):
+        await asked.wait()
+    await eventually(lambda: not len(told))
+    gone.set()
+    await eventually(lambda: not any("catch_up" in str(task.get_coro()) for task in asyncio.all_tasks()))
+    assert reads == 1
+
+
+async def test_a_removed_member_gets_no_more_events(service: Any) -> None:
     async with viewing(service, "mate") as stream:
         await stream.until("stream.begin")
         body: dict[str, Any] = {"name": "vision", "guaranteed": 2, "members": ["ann", "rex"]}
@@ -200,7 +236,7 @@ async def test_a_member_who_was_taken_out_is_told_nothing_more(service: Any) -> 
     assert "job.submitted" not in told
 
 
-# -- what is in memory --------------------------------------------------------------------------------------
+# -- events in memory ---------------------------------------------------------------------------------------
 
 POOL = Pool(
     projects=(

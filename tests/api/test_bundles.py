@@ -1,4 +1,4 @@
-"""Bundles over HTTP: whole or not at all, by their digest, and each user's are their own."""
+"""Bundles over HTTP: whole or not at all, by digest, and private to each user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scheduler.model import JobState
 
 
 def packed(**files: str) -> tuple[bytes, str]:
-    """A tar.gz of these files, and its digest: of the same files the same, whatever the time."""
+    """A tar.gz of these files, and its digest: the same for the same files at any time."""
     buffer = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=buffer, mode="w", mtime=0) as zipped,
@@ -46,7 +46,7 @@ async def test_a_bundle_is_the_working_directory_of_a_job(service: Any) -> None:
     assert (await owner.get(f"jobs/{job['id']}/logs")).content == b"trained\n"
 
 
-async def test_a_digest_opens_nothing_to_who_has_not_put_its_bytes(service: Any) -> None:
+async def test_a_digest_gives_no_access_without_an_upload_of_its_bytes(service: Any) -> None:
     bundle, digest = packed(secret__py="print('secret')")
     await service.http["owner"].put(f"blobs/{digest}", content=bundle)
     mate = service.http["mate"]
@@ -57,7 +57,7 @@ async def test_a_digest_opens_nothing_to_who_has_not_put_its_bytes(service: Any)
     assert (await mate.head(f"blobs/{digest}")).status_code == 200
 
 
-async def test_a_part_of_a_large_file_opens_nothing_either(service: Any) -> None:
+async def test_a_digest_of_a_part_gives_no_access_either(service: Any) -> None:
     part = b"half of a secret"
     digest = hashlib.sha256(part).hexdigest()
     await service.http["owner"].put(f"blobs/{digest}", content=part)
@@ -70,7 +70,7 @@ async def test_a_part_of_a_large_file_opens_nothing_either(service: Any) -> None
 
 
 @pytest.mark.parametrize("path", ["/etc/x", "../x", "a/../../x", ".", "a\0b", ""])
-async def test_a_large_file_lies_below_the_working_directory(service: Any, path: str) -> None:
+async def test_a_large_file_is_below_the_working_directory(service: Any, path: str) -> None:
     sent = {"command": ["true"], "gpus": 0, "files": [{"path": path, "blobs": []}]}
     refused = await service.http["owner"].post("jobs", json=sent)
     assert (refused.status_code, refused.json()["field"]) == (422, "files[0].path")
@@ -86,7 +86,7 @@ async def test_bytes_of_another_digest_are_refused_and_not_kept(service: Any) ->
 
 
 @pytest.mark.parametrize("name", ["abc", "A" * 64, "..%2f" * 10, "g" * 64])
-async def test_what_is_no_digest_is_no_path(service: Any, name: str) -> None:
+async def test_a_path_must_be_a_digest(service: Any, name: str) -> None:
     assert (await service.http["owner"].put(f"blobs/{name}", content=b"x")).status_code == 404
 
 
@@ -106,8 +106,8 @@ async def test_a_bundle_over_the_bound_is_refused_also_in_pieces(start: Any) -> 
         assert not kept(service)
 
 
-async def test_a_user_puts_only_so_much(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is kept counts, each bundle once, and so does what is on its way; others have room of their own."""
+async def test_a_users_uploads_are_limited(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stored bundles count once each, and uploads in progress count; each user has a separate limit."""
     monkeypatch.setattr(bundles, "GIB", 1000)
     await service.controller.apply(replace(service.controller.book.pool, max_upload_gib_per_user=200))
     first, second, third = (os.urandom(80_000) for _ in range(3))
@@ -127,12 +127,12 @@ async def test_a_user_puts_only_so_much(service: Any, monkeypatch: pytest.Monkey
     answers = await asyncio.gather(*(put("stranger", os.urandom(80_000)) for _ in range(8)))
     assert sorted(answer.status_code for answer in answers) == [200, 200, *[429] * 6]
     service.app.settings["api"].owners.sweep(lambda digest: False)
-    for who in ("owner", "stranger"):  # what was refused is not expected any more
+    for who in ("owner", "stranger"):  # refused uploads are no longer counted
         for _ in range(2):
             assert (await put(who, os.urandom(80_000))).status_code == 200
 
 
-async def test_a_bundle_that_breaks_off_leaves_nothing(service: Any, eventually: Any) -> None:
+async def test_an_interrupted_upload_leaves_nothing(service: Any, eventually: Any) -> None:
     content = os.urandom(300_000)
     digest = hashlib.sha256(content).hexdigest()
     port = int(service.url.rsplit(":", 1)[1].rstrip("/"))
@@ -149,7 +149,7 @@ async def test_a_bundle_that_breaks_off_leaves_nothing(service: Any, eventually:
     assert (await service.http["owner"].head(f"blobs/{digest}")).status_code == 404
 
 
-async def test_who_has_put_what_is_known_after_a_restart(service: Any) -> None:
+async def test_the_uploader_of_a_bundle_is_known_after_a_restart(service: Any) -> None:
     bundle, digest = packed(a="1")
     await service.http["owner"].put(f"blobs/{digest}", content=bundle)
 
@@ -159,6 +159,6 @@ async def test_who_has_put_what_is_known_after_a_restart(service: Any) -> None:
 
 
 def kept(service: Any) -> list[str]:
-    """The files of bundles, whole or on their way."""
+    """The files of bundles, whole or being uploaded."""
     found = (service.state_dir / "blobs").rglob("*")
     return [str(path) for path in found if path.is_file() and "owners" not in path.parts]

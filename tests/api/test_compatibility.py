@@ -1,8 +1,7 @@
-"""What the last release's API took and answered, this one takes and answers: its description has been added to, and no
-more.
+"""The API is compatible with that of the last release: its description has only additions.
 
-`openapi-0.1.0.json` is what `GET /api/v1/openapi.json` of that release answers. Sentences for people may change; what
-programs depend on may not.
+`openapi-0.1.0.json` is the response of that release to `GET /api/v1/openapi.json`. Sentences for people may change;
+what programs depend on may not.
 """
 
 from __future__ import annotations
@@ -28,12 +27,11 @@ LIMITS = {
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "pattern"),
     *("minItems", "maxItems", "uniqueItems", "additionalProperties", "propertyNames", "format", "const"),
 }
-"""What narrows the values that a schema holds. In a request a limit may go and none may come; in an answer the
-reverse."""
+"""Keywords that narrow a schema. In a request a limit may be removed but not added; in a response the reverse."""
 
 
 def losses(old: Schema, new: Schema) -> Iterator[str]:
-    """What a program that was written against `old` finds missing or narrower in `new`, one place a line."""
+    """What a program written against `old` finds missing or narrower in `new`, one location per line."""
     for path, item in old["paths"].items():
         for method, operation in item.items():
             place = f"{method.upper()} {path}"
@@ -85,8 +83,8 @@ def _contents(old: Schema, new: Schema, place: str) -> Iterator[str]:
 def _narrower(wide: Schema, narrow: Schema, place: str, *, answer: bool = False) -> Iterator[str]:
     """Where `narrow` refuses what `wide` allows.
 
-    A request is compared as it was with as it is. An answer is compared the other way round: what is told now must be
-    what a program expected, but for fields and named values that it has not heard of.
+    For a request, `wide` is the old schema. For a response it is the new one: it must be what a program expected,
+    except for new fields and named values.
     """
     for key in wide.keys() | narrow.keys():
         if key in FOR_PEOPLE:
@@ -128,7 +126,7 @@ def _properties(wide: Schema, narrow: Schema, place: str, *, answer: bool) -> It
 
 
 def _reachable(document: Schema, parts: Callable[[Schema], list[Any]]) -> set[str]:
-    """The types that these parts of all operations name, and those that these name."""
+    """The types in these parts of all operations, and their nested types."""
     found: set[str] = set()
     left = [part for item in document["paths"].values() for each in item.values() for part in parts(each)]
     while left:
@@ -195,7 +193,7 @@ JOBS = ("paths", "/api/v1/jobs")
         ),
     ],
 )
-def test_what_a_program_would_miss_is_found(change: Callable[[dict[str, Any]], None]) -> None:
+def test_a_removal_from_the_description_is_found(change: Callable[[dict[str, Any]], None]) -> None:
     document = copy.deepcopy(RELEASED)
     change(document)
     assert list(losses(RELEASED, document))
@@ -211,7 +209,7 @@ def test_what_a_program_would_miss_is_found(change: Callable[[dict[str, Any]], N
         _put({"type": "object"}, *SCHEMAS, "QueueView"),
     ],
 )
-def test_what_is_added_harms_nobody(change: Callable[[dict[str, Any]], None]) -> None:
+def test_an_addition_to_the_description_is_accepted(change: Callable[[dict[str, Any]], None]) -> None:
     document = copy.deepcopy(RELEASED)
     change(document)
     assert list(losses(RELEASED, document)) == []

@@ -1,12 +1,13 @@
-"""What people write becomes exactly what the scheduler counts, or is refused with one sentence and the field."""
+"""Input is converted exactly to the scheduler's units, or refused with one sentence and the field."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from scheduler.api.convert import job_of, session_of
+from scheduler.api.convert import job_of, session_of, submission_of
 from scheduler.errors import Invalid
 from scheduler.model import Environment, Job, JobKind, ProjectName, Shape, UserName
 from scheduler.schema import JobSubmit, SessionOpen
@@ -46,7 +47,7 @@ def test_memory_is_counted_in_whole_mib_that_hold_it(gib: float, mib: int) -> No
     assert job(memory_gib=gib).request.shape.memory == mib
 
 
-def test_a_job_is_what_was_sent_and_belongs_to_who_sent_it() -> None:
+def test_a_job_has_the_submitted_values_and_belongs_to_the_caller() -> None:
     made = job(
         name="resnet",
         gpus=2,
@@ -81,7 +82,7 @@ def test_a_gang_of_groups_has_their_workers_in_order() -> None:
     assert (request.workers, request.min_workers, request.shape, request.gpus) == (3, 3, Shape(2000), 2000)
 
 
-def test_a_gang_is_all_workers_unless_said_otherwise() -> None:
+def test_a_gang_is_all_workers_by_default() -> None:
     assert job(workers=4).request.min_workers == 4
 
 
@@ -97,6 +98,23 @@ def test_a_gang_is_all_workers_unless_said_otherwise() -> None:
 )
 def test_a_job_without_a_name_is_called_after_what_it_runs(sent: dict[str, Any], name: str) -> None:
     assert job(**sent).name == name
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {},
+        {"gpu_memory_gib": 0.1, "memory_gib": 0.1, "cpus": 0.5, "workers": 4, "min_workers": 2, "priority": 7},
+        {"kind": JobKind.CELL, "outputs": ["model"], "env": {"LR": "1"}, "max_runtime": 60.0, "retries": 2, "gpus": 0},
+        {"bundle": "0" * 64, "files": [{"path": "a", "blobs": ["1" * 64], "executable": True}], "image": "pytorch:2"},
+        {"groups": [{"name": "chief", "leader": True, "cpus": 2}, {"name": "rest", "workers": 3, "gpus": 2}]},
+        {"after": ["j-1", "j-2:any"], "gpu_types": ["a100"], "framework": "torch", "parameters": {"lr": 0.1}},
+    ],
+)
+def test_a_submission_that_is_read_from_a_job_gives_another_one_like_it(sent: dict[str, Any]) -> None:
+    first = job(**sent)
+    again = job(**submission_of(first).model_dump(exclude_unset=True))
+    assert replace(again, id=first.id) == first
 
 
 def test_ids_are_never_the_same() -> None:
@@ -127,7 +145,7 @@ def test_ids_are_never_the_same() -> None:
         ({"kind": JobKind.CELL, "outputs": ["a", "a"]}, "outputs", "twice"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_sentence(sent: dict[str, Any], field: str, words: str) -> None:
+def test_an_impossible_submission_is_refused_in_one_sentence(sent: dict[str, Any], field: str, words: str) -> None:
     with pytest.raises(Invalid) as refused:
         job(**sent)
     assert refused.value.field == field

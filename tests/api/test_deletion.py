@@ -1,4 +1,4 @@
-"""A job that has ended is deleted by its owner, with all it left; what no job refers to goes by itself."""
+"""An ended job is deleted by its owner, with all its files; unreferenced blobs are deleted automatically."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def retention(service: Any) -> Retention:
 
 
 async def with_bundle(service: Any, content: str, command: list[str], **job: Any) -> tuple[str, str]:
-    """Put a bundle long ago, and submit a job with it."""
+    """Put a bundle, date it back, and submit a job with it."""
     bundle, digest = packed(a=content)
     assert (await service.http["owner"].put(f"blobs/{digest}", content=bundle)).status_code == 200
     found = await service.submit(command=command, bundle=digest, **job)
@@ -29,7 +29,7 @@ async def with_bundle(service: Any, content: str, command: list[str], **job: Any
     return found["id"], digest
 
 
-async def test_nothing_is_left_of_a_deleted_job_for_anybody(service: Any) -> None:
+async def test_a_deleted_job_leaves_nothing_for_any_caller(service: Any) -> None:
     job = (await service.submit(command=["sh", "-c", "echo said; echo left > $RUNAI_OUTPUT_DIR/file"], gpus=0))["id"]
     await service.until(job, JobState.SUCCEEDED)
     assert (await service.http["mate"].delete(f"jobs/{job}")).status_code == 403
@@ -49,7 +49,7 @@ async def test_an_administrator_deletes_any(service: Any) -> None:
     assert (await service.http["admin"].delete(f"jobs/{job}")).status_code == 204
 
 
-async def test_what_was_captured_stays_as_long_as_a_job_refers_to_it(service: Any, retention: Retention) -> None:
+async def test_an_upload_is_kept_as_long_as_a_job_refers_to_it(service: Any, retention: Retention) -> None:
     done, shared = await with_bundle(service, "1", ["true"], gpus=0)
     await service.until(done, JobState.SUCCEEDED)
     waiting, same = await with_bundle(service, "1", ["sleep", "60"], gpus=0)
@@ -68,7 +68,7 @@ async def test_what_was_captured_stays_as_long_as_a_job_refers_to_it(service: An
     await service.controller.cancel(waiting)
 
 
-async def test_what_somebody_has_just_asked_for_is_spared(service: Any, retention: Retention) -> None:
+async def test_an_upload_that_was_just_looked_up_is_kept(service: Any, retention: Retention) -> None:
     gone, digest = await with_bundle(service, "1", ["true"], gpus=0)
     await service.until(gone, JobState.SUCCEEDED)
     await service.http["owner"].delete(f"jobs/{gone}")

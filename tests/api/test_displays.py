@@ -1,4 +1,4 @@
-"""What a job displays reaches its owner in its place among what it prints, live and over its attempts."""
+"""A job's displays reach its owner in order with its output, live and across attempts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def shown(lines: list[dict[str, Any]]) -> list[str]:
     return told
 
 
-async def test_displays_are_in_their_places_live(service: Any) -> None:
+async def test_displays_are_streamed_in_order(service: Any) -> None:
     job = await service.submit(command=["python", "-c", CELL])
     owner = service.http["owner"]
     lines: list[dict[str, Any]] = []
@@ -42,7 +42,7 @@ async def test_displays_are_in_their_places_live(service: Any) -> None:
     told = shown(lines)
     assert "".join(told) == "before\n<b>1</b>from below\n<b>2</b>after\n"
 
-    # A reader who comes later, or comes back, goes on where it was; the log reads as in a terminal.
+    # A reader who comes later or returns continues at the same position; the log reads as in a terminal.
     at = lines[told.index("<b>1</b>")]
     query = {name: at[name] for name in ("attempt", "log", "display")}
     page = await owner.get(f"jobs/{job['id']}/display", params=query)
@@ -51,14 +51,14 @@ async def test_displays_are_in_their_places_live(service: Any) -> None:
     assert log == "before\n<one>\nfrom below\n<two>\nafter\n"
 
 
-async def test_a_job_without_displays_is_its_text(service: Any) -> None:
+async def test_a_job_without_displays_shows_its_text(service: Any) -> None:
     job = await service.submit(command=["sh", "-c", "printf 'a\\nb'"])
     await service.until(job["id"], JobState.SUCCEEDED)
     page = await service.http["owner"].get(f"jobs/{job['id']}/display")
     assert shown([json.loads(line) for line in page.text.splitlines()]) == ["a\nb"]
 
 
-async def test_a_page_of_much_is_bounded(service: Any) -> None:
+async def test_a_page_of_a_long_output_is_bounded(service: Any) -> None:
     job = await service.submit(command=["sh", "-c", "yes | head -c 3000000"])
     await service.until(job["id"], JobState.SUCCEEDED)
     query: dict[str, int] = {}

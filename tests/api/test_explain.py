@@ -1,5 +1,4 @@
-"""Why a job waits, in full: who holds what it waits for, when it will start, what would help; and to whom what is
-told."""
+"""Why a job waits: who holds its resources, when it will start, what would help; and who may see what."""
 
 from __future__ import annotations
 
@@ -22,10 +21,13 @@ from scheduler.cli.text import Screen
 from scheduler.controller import Book
 from scheduler.model import (
     ONE,
+    TRAIN_POOL,
     After,
+    ArrayId,
     ArrayPlace,
     Attempt,
     Environment,
+    GpuType,
     Job,
     JobId,
     JobKind,
@@ -33,6 +35,7 @@ from scheduler.model import (
     Node,
     NodeName,
     NodePool,
+    NodePoolName,
     Pool,
     Program,
     Project,
@@ -50,16 +53,21 @@ from scheduler.schema import Explanation
 from scheduler.store import ChangeSet
 from tests.policy.pools import snapshots
 
+BIG = NodePoolName("big")
+
 NOW = 1_000_000.0
 POOL = Pool(
-    node_pools=(NodePool("train", Environment.TRAIN), NodePool("big", Environment.TRAIN)),
+    node_pools=(NodePool(TRAIN_POOL, Environment.TRAIN), NodePool(BIG, Environment.TRAIN)),
     projects=(
         Project(ProjectName("vision"), guaranteed=2 * ONE, members=frozenset({UserName("ann")})),
         Project(ProjectName("speech"), guaranteed=2 * ONE, members=frozenset({UserName("zoe")})),
         Project(ProjectName("small"), limit=2 * ONE, members=frozenset({UserName("ann")})),
     ),
 )
-NODES = (Node(NodeName("n1"), gpus=4, gpu_type="A100"), Node(NodeName("n2"), gpus=2, gpu_type="H100", node_pool="big"))
+NODES = (
+    Node(NodeName("n1"), gpus=4, gpu_type=GpuType("A100")),
+    Node(NodeName("n2"), gpus=2, gpu_type=GpuType("H100"), node_pool=BIG),
+)
 ids = iter(f"j-{n:012}" for n in range(1000, 10_000))
 
 
@@ -71,7 +79,7 @@ def a_job(
     name: str = "train",
     **request: Any,
 ) -> Job:
-    """A job of one worker that waits, or holds the GPUs `on` since 100 s."""
+    """A one-worker job that waits, or has held the GPUs `on` since 100 s."""
     gpus = request.pop("gpus", len(on) or 1)
     placement = (WorkerPlacement(NodeName(on[0][0]), tuple(gpu for _, gpu in on)),) if on else ()
     attempts = (Attempt(1, placement, created=NOW - 100, started=NOW - 100),) if on else ()
@@ -83,7 +91,7 @@ def a_job(
 
 
 def planned(*jobs: Job) -> Book:
-    """A book with these jobs, a plan for them, and the look ahead."""
+    """A book with these jobs, a plan for them, and the forecast."""
     book = Book(POOL, NODES)
     book.put(ChangeSet(jobs=jobs))
     snapshot = Snapshot(NOW, POOL, NODES, tuple(book.workloads.values()))
@@ -100,7 +108,7 @@ def four(project: str, user: str, **request: Any) -> list[Job]:
     return [a_job(project, user, on=(("n1", gpu),), name=f"{project}-{gpu}", **request) for gpu in range(4)]
 
 
-def test_of_others_jobs_only_the_sum_of_their_project_is_told() -> None:
+def test_hidden_jobs_are_summed_by_project() -> None:
     waiting = a_job("speech", "zoe", gpus=4)
     jobs = [*four("vision", "ann", preemptible=False), waiting]
     book = planned(*jobs)
@@ -112,7 +120,7 @@ def test_of_others_jobs_only_the_sum_of_their_project_is_told() -> None:
     assert not any(job.id in told or job.name in told for job in jobs[:4])
 
 
-def test_only_who_holds_what_it_may_use_is_in_its_way() -> None:
+def test_only_holders_of_gpus_that_it_may_use_are_named() -> None:
     elsewhere = a_job("vision", on=(("n2", 0), ("n2", 1)))
     waiting = a_job("vision", gpus=4, node_pools=("train",))
     found = explanation(waiting, planned(elsewhere, *four("speech", "zoe"), waiting), caller("ann"), NOW)
@@ -123,7 +131,7 @@ def test_only_who_holds_what_it_may_use_is_in_its_way() -> None:
     assert [job.id for holder in found.holders for job in holder.jobs] == [elsewhere.id]
 
 
-def test_what_is_at_its_limit_waits_for_its_own_projects_jobs() -> None:
+def test_a_job_at_the_limit_waits_for_jobs_of_its_own_project() -> None:
     holding = a_job("small", on=(("n1", 0), ("n1", 1)))
     waiting = a_job("small")
     found = explanation(waiting, planned(holding, a_job("speech", "zoe", on=(("n1", 2),)), waiting), caller("ann"), NOW)
@@ -136,7 +144,7 @@ def test_what_is_at_its_limit_waits_for_its_own_projects_jobs() -> None:
     ]
 
 
-def test_the_line_and_the_time_are_told_with_what_they_rest_on() -> None:
+def test_position_and_estimate_are_given_with_their_basis() -> None:
     running = a_job("vision", on=(("n1", 0), ("n1", 1), ("n1", 2), ("n1", 3)), expected_runtime=400.0)
     first = a_job("vision", gpus=4, expected_runtime=50.0)
     second = replace(a_job("vision", gpus=4), submitted=NOW)
@@ -149,7 +157,7 @@ def test_the_line_and_the_time_are_told_with_what_they_rest_on() -> None:
     assert explanation(first, book, caller("ann"), NOW).runtime_source == "declared"
 
 
-def test_where_the_look_ahead_ends_before_it_starts_it_says_how_far_it_saw() -> None:
+def test_a_forecast_that_ends_before_the_start_says_when_it_ended() -> None:
     waiting = a_job("vision", gpus=4)
     book = planned(*four("vision", "ann"), waiting)
     book.forecast = Forecast(until=NOW + 7200)
@@ -160,7 +168,7 @@ def test_where_the_look_ahead_ends_before_it_starts_it_says_how_far_it_saw() -> 
     assert "Not before " in out.getvalue()
 
 
-def test_where_nobody_knows_when_it_starts_it_says_why() -> None:
+def test_an_unknown_start_is_explained() -> None:
     waiting = a_job("vision", gpus=4)
     found = explanation(waiting, planned(*four("vision", "ann"), waiting), caller("ann"), NOW)
     assert found.estimated_start is None
@@ -171,7 +179,7 @@ def test_where_nobody_knows_when_it_starts_it_says_why() -> None:
     assert found.would_help
 
 
-def test_a_job_that_does_not_wait_waits_for_nobody() -> None:
+def test_a_running_job_waits_for_nothing() -> None:
     running, paused = a_job("vision", on=(("n1", 0),)), replace(a_job("vision"), state=JobState.PAUSED)
     book = planned(running, paused)
     found = explanation(running, book, caller("ann"), NOW)
@@ -185,10 +193,10 @@ def test_a_job_that_does_not_wait_waits_for_nobody() -> None:
     ("has", "saved", "said"),
     [
         (4, None, "Runs with all of its 4 workers."),
-        (1, None, "Runs with 1 of 4 workers. It gets more when GPUs are idle that nobody else can use and it has saved "
-         "its state, which it has not done yet."),
-        (2, NOW, "Runs with 2 of 4 workers. It gets more when GPUs are idle that nobody else can use, 5 min after its "
-         "latest start, at the earliest."),
+        (1, None, "Runs with 1 of 4 workers. It gets more when there are idle GPUs that nobody else can use and it has "
+         "saved its state, which it has not done yet."),
+        (2, NOW, "Runs with 2 of 4 workers. It gets more when there are idle GPUs that nobody else can use, 5 min "
+         "after its latest start, at the earliest."),
     ],
 )  # fmt: skip
 def test_an_elastic_job_is_told_when_it_may_grow(has: int, saved: float | None, said: str) -> None:
@@ -201,7 +209,7 @@ def test_an_elastic_job_is_told_when_it_may_grow(has: int, saved: float | None, 
 
 
 def test_a_project_with_many_jobs_shows_those_that_would_be_stopped_first() -> None:
-    """The one with a single GPU loses least; of the others, the last in the order is not shown."""
+    """The job with a single GPU loses least; of the others, the last in the order is not shown."""
     nodes = tuple(Node(NodeName(f"m{n}"), gpus=2) for n in range(SHOWN + 5))
     jobs = [a_job("vision", on=((node.name, 0), (node.name, 1))) for node in nodes[1:]]
     small, waiting = a_job("vision", on=((nodes[0].name, 0),)), a_job("vision", gpus=2)
@@ -217,7 +225,7 @@ def test_a_project_with_many_jobs_shows_those_that_would_be_stopped_first() -> N
 
 @pytest.mark.parametrize(("who", "sees"), [("zoe", True), ("ann", False)])
 def test_a_reason_names_the_jobs_that_its_reader_may_see_and_no_other(who: str, sees: bool) -> None:
-    """Somebody of vision, who is in speech as well, and somebody who is not."""
+    """A member of vision who is also in speech, and one who is not."""
     newcomer = a_job("speech", "zoe", name="asr")
     stopped = replace(a_job("vision", who), reason=f"Project speech reclaims GPUs for {newcomer.id}.")
     stopped = replace(stopped, state=JobState.PAUSED)
@@ -226,14 +234,14 @@ def test_a_reason_names_the_jobs_that_its_reader_may_see_and_no_other(who: str, 
     assert reason == f"Project speech reclaims GPUs for {said}."
 
 
-def test_who_has_gone_is_not_named_either() -> None:
+def test_a_deleted_job_is_not_named() -> None:
     job = replace(a_job("vision"), state=JobState.PAUSED, reason="Made room for j-0123456789ab and s-0123456789ab.")
     job = replace(job, reason=f"{job.reason} Its folder: jobs/{job.id}.")
     reason = job_view(job, planned(job), caller("ann")).reason
     assert reason == f"Made room for another job and a session. Its folder: jobs/{job.id}."
 
 
-async def test_what_waits_for_another_job_waits_for_no_gpus(service: Any, eventually: Any) -> None:
+async def test_a_job_that_waits_for_another_job_waits_for_no_gpus(service: Any, eventually: Any) -> None:
     first = await service.submit(name="first")
     await service.until(first["id"], JobState.RUNNING)
     second = await service.submit(after=[first["id"]])
@@ -266,7 +274,7 @@ def test_for_whatever_a_job_waits_something_would_help(snapshot: Snapshot) -> No
             assert all(sentence.endswith(".") for sentence in found)
 
 
-def test_the_command_line_says_it_all() -> None:
+def test_the_command_line_shows_the_whole_explanation() -> None:
     running = a_job("vision", on=(("n1", 0), ("n1", 1), ("n1", 2), ("n1", 3)), expected_runtime=400.0)
     waiting = a_job("vision", gpus=4, expected_runtime=3600.0)
     out = io.StringIO()
@@ -279,7 +287,7 @@ def test_the_command_line_says_it_all() -> None:
         assert part in text, text
 
 
-def test_a_start_that_is_not_known_well_is_told_with_a_range() -> None:
+def test_an_uncertain_start_is_given_with_a_range() -> None:
     running, waiting = a_job("vision", on=(("n1", 0),)), a_job("vision", gpus=4)
     similar = [ended_after(waiting, 60.0 * minutes) for minutes in range(10, 21)]
     book = planned(running, waiting)
@@ -305,7 +313,7 @@ def ended_after(job: Job, seconds: float) -> Job:
     return replace(job, state=JobState.SUCCEEDED, attempts=(attempt,))
 
 
-async def test_over_http_a_stranger_learns_nothing_and_an_owner_everything(service: Any, eventually: Any) -> None:
+async def test_over_http_only_the_owner_gets_the_explanation(service: Any, eventually: Any) -> None:
     train = (await service.http["owner"].get("pool")).json()["train"]["gpus"]
     first = await service.submit(gpus=train, name="first", expected_runtime=3600)
     await service.until(first["id"], JobState.RUNNING)
@@ -328,7 +336,7 @@ async def test_over_http_a_stranger_learns_nothing_and_an_owner_everything(servi
     assert (await service.http["stranger"].get(f"jobs/{second['id']}/explain")).status_code == 404
 
 
-async def test_who_is_preempted_is_not_told_by_whose_job(service: Any) -> None:
+async def test_a_preempted_owner_does_not_learn_whose_job_preempted_theirs(service: Any) -> None:
     train = (await service.http["owner"].get("pool")).json()["train"]["gpus"]
     mine = await service.submit(gpus=train, grace=1)
     await service.until(mine["id"], JobState.RUNNING)
@@ -346,7 +354,7 @@ async def test_who_is_preempted_is_not_told_by_whose_job(service: Any) -> None:
                 break
 
 
-async def test_a_live_pool_is_written_as_a_scenario_of_which_the_same_follows(service: Any) -> None:
+async def test_a_scenario_of_a_live_pool_gives_the_same_plan(service: Any) -> None:
     train = (await service.http["owner"].get("pool")).json()["train"]["gpus"]
     first = await service.submit(gpus=train, max_runtime=3600)
     await service.until(first["id"], JobState.RUNNING)
@@ -365,8 +373,8 @@ async def test_a_live_pool_is_written_as_a_scenario_of_which_the_same_follows(se
     assert snapshot.pool.settings == service.controller.book.pool.settings
 
 
-def test_an_array_that_a_job_waits_for_is_told_by_its_name() -> None:
-    array = "a-0123456789ab"
+def test_an_array_that_a_job_waits_for_is_named() -> None:
+    array = ArrayId("a-0123456789ab")
     member = replace(a_job("vision", name="trial-3"), id=JobId(f"{array}-3"))
     member = replace(member, request=replace(member.request, array=ArrayPlace(array, 3, 4)))
     job = replace(a_job("vision"), state=JobState.PAUSED, reason=f"Waits for job {array} to succeed.")
@@ -376,15 +384,15 @@ def test_an_array_that_a_job_waits_for_is_told_by_its_name() -> None:
     assert job_view(job, planned(job), caller("ann")).reason == f"Waits for job {array} to succeed."
 
 
-def test_what_is_about_to_start_is_not_said_to_run() -> None:
-    """The plan looks ahead of what is durable, and the book that everybody reads does not."""
+def test_a_starting_job_is_not_shown_as_running() -> None:
+    """The plan uses changes that are not yet durable; the public book does not."""
     running = a_job("vision", on=(("n1", 0),))
     book = planned(running)
     book.put(ChangeSet(jobs=(replace(running, state=JobState.QUEUED, reason="Waiting for its turn.", attempts=()),)))
     assert job_view(book.jobs[running.id], book, caller("ann")).reason == "Waiting for its turn."
 
 
-def test_where_recent_use_counts_it_is_told() -> None:
+def test_recent_use_is_shown_where_it_counts() -> None:
     waiting = a_job("vision", gpus=4)
     book = planned(*four("vision", "ann"), waiting)
     assert explanation(waiting, book, caller("ann"), NOW).recent_use == ""
@@ -395,7 +403,7 @@ def test_where_recent_use_counts_it_is_told() -> None:
 
 
 class OneByOne(Mapping[str, Job]):
-    """Jobs that are found by their ids and by nothing else."""
+    """Jobs that can only be found by id."""
 
     def __init__(self, jobs: Mapping[str, Job]) -> None:
         self._jobs = jobs
@@ -410,7 +418,7 @@ class OneByOne(Mapping[str, Job]):
         return len(self._jobs)
 
 
-def test_no_answer_goes_through_all_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_answer_scans_all_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = a_job("vision", gpus=4)
     book = planned(*four("speech", "zoe"), waiting)
     everything = explanation(waiting, book, caller("ann"), NOW)

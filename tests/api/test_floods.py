@@ -1,15 +1,21 @@
-"""Many connections that ask nothing, or never come to an end of asking, take no place from those who do."""
+"""Many idle connections and incomplete requests do not keep out complete requests."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from contextlib import AsyncExitStack, suppress
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
+from tornado.iostream import IOStream
+from tornado.netutil import bind_sockets
+from tornado.web import Application
 
 from scheduler.api.connections import Connections
+from scheduler.api.server import make_server
 from scheduler.errors import TooMany
 
 UNFINISHED = {
@@ -30,7 +36,7 @@ async def connect(service: Any, stack: AsyncExitStack, sent: bytes) -> asyncio.S
 
 
 @pytest.mark.parametrize("how", UNFINISHED)
-async def test_unfinished_requests_make_room_for_others(start: Any, how: str) -> None:
+async def test_incomplete_requests_are_closed_for_others(start: Any, how: str) -> None:
     service = await start(connections=20)
     async with AsyncExitStack() as stack:
         for _ in range(60):
@@ -42,7 +48,7 @@ async def test_unfinished_requests_make_room_for_others(start: Any, how: str) ->
 
 
 async def test_one_user_holds_a_quarter_of_the_connections(start: Any, eventually: Any) -> None:
-    """Whether they stream or take for ever to send a body; the others are answered."""
+    """Streams and endless bodies alike; other users are served."""
     service = await start(connections=40)
     slow = b"POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: token owner\r\nContent-Length: 9\r\n\r\n"
     async with AsyncExitStack() as stack:
@@ -62,7 +68,7 @@ async def test_one_user_holds_a_quarter_of_the_connections(start: Any, eventuall
     assert (await owner.get("me")).status_code == 200
 
 
-async def test_who_never_finishes_a_request_is_closed_and_others_are_answered(start: Any) -> None:
+async def test_a_client_that_never_finishes_a_request_is_closed_and_others_are_answered(start: Any) -> None:
     service = await start(limits={"headers": 2.0, "body": 2.0})
     slow = b"POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: token owner\r\nContent-Length: 9\r\n\r\nhalf"
     async with AsyncExitStack() as stack:
@@ -75,7 +81,41 @@ async def test_who_never_finishes_a_request_is_closed_and_others_are_answered(st
         assert (await service.http["mate"].get("me")).status_code == 200
 
 
-async def test_streams_do_not_give_way(start: Any) -> None:
+async def test_a_kept_connection_may_rest_but_must_finish_a_request_that_it_begins(start: Any) -> None:
+    """Also if its beginning followed the previous request."""
+    service = await start(limits={"headers": 2.0})
+    whole, begun = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", b"GET /healthz HTTP/1.1\r\nHost:"
+    address = service.url.removeprefix("http://").rstrip("/").split(":")
+    async with asyncio.timeout(30):
+        resting, apart, together = [await asyncio.open_connection(*address) for _ in range(3)]
+        for (reader, writer), sent in ((resting, whole), (apart, whole), (together, whole + begun)):
+            writer.write(sent)
+            await reader.readuntil(b"ok\n")
+        apart[1].write(begun)
+        for reader, _ in (apart, together):
+            assert await reader.read() == b""
+        resting[1].write(whole)
+        await resting[0].readuntil(b"ok\n")
+    for _, writer in (resting, apart, together):
+        writer.close()
+
+
+@pytest.mark.parametrize("turns", range(5))
+async def test_a_connection_made_while_the_server_stops_is_closed(turns: int) -> None:
+    server = make_server(Application([], api=SimpleNamespace(connections=Connections(IOStream.close))))
+    (listening,) = bind_sockets(0, "127.0.0.1")
+    server.add_sockets([listening])
+    await asyncio.sleep(0)
+    with socket.create_connection(listening.getsockname(), timeout=5) as client:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        server.stop()
+        await server.close_all_connections()
+        with suppress(ConnectionResetError):
+            assert await asyncio.to_thread(client.recv, 1) == b""
+
+
+async def test_streams_are_not_closed_for_others(start: Any) -> None:
     service = await start(connections=8)
     async with AsyncExitStack() as stack:
         for who in ("owner", "mate", "stranger", "admin"):
@@ -87,15 +127,14 @@ async def test_streams_do_not_give_way(start: Any) -> None:
     assert (await service.http["reader"].get("me")).status_code == 200
 
 
-def test_who_gives_way_first() -> None:
-    """Of one address the oldest incomplete one; of all the oldest incomplete one, then the oldest between two
-    requests."""
+def test_the_oldest_incomplete_request_is_closed_first() -> None:
+    """Per address the oldest incomplete one; overall the oldest incomplete one, then the oldest idle one."""
     closed: list[str] = []
     connections = Connections[str](closed.append, 8)
     for name in ("a1", "a2", "b1"):
         assert connections.open(name, name[0])
     assert connections.open("a3", "a")
-    assert closed == ["a1"]  # the third of its address, which may have two
+    assert closed == ["a1"]  # the third of its address, whose limit is two
     connections.complete("a2")
     connections.answered("a2")
     for name in ("c1", "c2", "d1", "e1", "f1"):

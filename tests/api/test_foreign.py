@@ -1,4 +1,4 @@
-"""GPUs that are used outside the pool are nobody's to give: plans leave them alone, and every view says so."""
+"""GPUs used outside the pool are not allocated: plans avoid them, and every view shows them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from hub_spawner.choices import quota_view
 from scheduler.cli.status import summary
 from scheduler.client import AsyncClient
-from scheduler.model import ForeignUse, JobState, Node, NodeName
+from scheduler.model import BUILD_POOL, ForeignUse, JobState, Node, NodeName
 from scheduler.schema import PoolView
 from tests.api.conftest import Service, eventually, start
 from tests.engines.scripted import Machines, World, scripted
 
 __all__ = ["start"]
 
-DESK, N1 = Node(NodeName("desk"), gpus=2, node_pool="build"), Node(NodeName("n1"), gpus=4)
+DESK, N1 = Node(NodeName("desk"), gpus=2, node_pool=BUILD_POOL), Node(NodeName("n1"), gpus=4)
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ async def service(start: Callable[..., Awaitable[Service]]) -> Service:
 
 
 async def others_use(service: Service, *nodes: Node) -> dict[str, Any]:
-    """Nodes on which others use something; the pool as it is told then."""
+    """Set the foreign use of nodes; returns the pool's view."""
     machines: Machines = service.app.settings["api"].inventory
     machines.become(*nodes)
 
@@ -45,12 +45,12 @@ async def others_use(service: Service, *nodes: Node) -> dict[str, Any]:
     return await told()
 
 
-async def test_what_others_use_is_not_free_and_not_given(service: Service) -> None:
+async def test_gpus_used_outside_the_pool_are_neither_free_nor_allocated(service: Service) -> None:
     first = await service.submit(gpus=1)
     await service.until(first["id"], JobState.RUNNING)  # on GPU 0
     pool = await others_use(service, DESK, replace(N1, foreign=ForeignUse(gpus=((0, 1000), (1, 1000), (2, 500)))))
     assert [gpu["foreign"] for gpu in pool["nodes"][1]["gpus"]] == [1, 1, 0.5, 0]
-    assert pool["train"] == {"gpus": 4, "allocated": 1, "over_quota": 0, "free": 1.5, "foreign": 2.5}
+    assert pool["train"] == {"gpus": 4, "allocated": 1, "over_quota": 0, "free": 1.5, "foreign": 2.5, "failing": 0}
 
     waits, fits = await service.submit(gpus=2), await service.submit(gpus=1)
     await service.until(fits["id"], JobState.RUNNING)
@@ -61,7 +61,7 @@ async def test_what_others_use_is_not_free_and_not_given(service: Service) -> No
     await service.until(waits["id"], JobState.RUNNING)
 
 
-async def test_of_unnumbered_gpus_those_that_nobody_holds_are_shown_as_used(service: Service) -> None:
+async def test_unnumbered_foreign_use_is_shown_on_gpus_without_workloads(service: Service) -> None:
     first = await service.submit(gpus=2)
     await service.until(first["id"], JobState.RUNNING)  # on GPUs 0 and 1
     pool = await others_use(service, DESK, replace(N1, foreign=ForeignUse(unnumbered=1500)))

@@ -1,5 +1,4 @@
-"""What a job leaves in its folders is a stranger's: it breaks no answer, hides nothing else, and goes when it is
-deleted."""
+"""A job's files are untrusted: they break no response, hide nothing else, and are deleted with the job."""
 
 from __future__ import annotations
 
@@ -48,13 +47,13 @@ FAR = (2**63 - 1, 2**63, 2**80)
 
 @pytest.fixture
 async def jobs(service: Any) -> AsyncIterator[Path]:
-    """The folder of the jobs' folders. What a failed test leaves would be too deep for pytest."""
+    """The folder of the jobs' folders, cleaned up here: a failed test's remains would be too deep for pytest."""
     yield service.state_dir / "jobs"
     for left in (service.state_dir / "jobs").iterdir():
         remove_tree(left)
 
 
-async def test_hostile_files_break_no_answer_and_are_deleted(service: Any, jobs: Path) -> None:
+async def test_hostile_files_break_no_request_and_are_deleted(service: Any, jobs: Path) -> None:
     owner = service.http["owner"]
     job = (await service.submit(command=[sys.executable, "-c", LEAVES], gpus=0))["id"]
     await service.until(job, JobState.SUCCEEDED)

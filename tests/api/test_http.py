@@ -1,4 +1,4 @@
-"""The form of all answers: problems with one sentence, closed headers, bounded bodies and pages."""
+"""The form of all responses: problems with one sentence, security headers, bounded bodies and pages."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ async def test_bad_input_gets_one_sentence_and_its_field(
     assert (await service.http["owner"].get("jobs")).json()["jobs"] == []
 
 
-async def test_what_would_be_taken_is_checked_and_not_queued(service: Any) -> None:
+async def test_a_check_accepts_a_valid_job_without_queueing_it(service: Any) -> None:
     owner = service.http["owner"]
     answer = await owner.post("jobs/check", json={"command": ["x"], "gpus": 1, "kind": "cell"})
     assert (answer.status_code, answer.content) == (204, b"")
     assert (await owner.get("jobs")).json()["jobs"] == []
 
 
-async def test_a_dry_run_tells_what_a_submission_then_does(service: Any) -> None:
+async def test_a_dry_run_predicts_the_submission(service: Any) -> None:
     owner = service.http["owner"]
     pool = (await owner.get("pool")).json()
     train = pool["train"]["gpus"]
@@ -89,19 +89,20 @@ async def test_a_dry_run_tells_what_a_submission_then_does(service: Any) -> None
     assert not found.starts
     assert found.estimated_start == pytest.approx(started + 3600, abs=60)
     second = await service.submit(gpus=1)
+    await service.controller.settle()  # until it is planned, it only waits for its turn
     assert found.reason == (await owner.get(f"jobs/{second['id']}")).json()["reason"]
     after = await dry_run(gpus=1, after=["first"])
     assert (after.starts, after.estimated_start, after.reason) == (False, None, "Waits for job first to succeed.")
     assert (await service.http["admin"].get("jobs")).json()["jobs"][0]["id"] == second["id"]  # and no more
 
 
-async def test_a_project_of_others_is_refused_with_those_that_are_open(service: Any) -> None:
+async def test_a_foreign_project_is_refused_with_the_names_of_the_callers_own(service: Any) -> None:
     problem = await refused(service, 403, "POST", "jobs", json={"command": ["x"], "project": "speech"})
     assert problem.field == "project"
     assert "vision" in problem.detail
 
 
-async def test_a_bundle_nobody_has_put_is_refused(service: Any) -> None:
+async def test_a_bundle_that_was_never_uploaded_is_refused(service: Any) -> None:
     problem = await refused(service, 422, "POST", "jobs", json={"command": ["x"], "bundle": "a" * 64})
     assert problem.field == "bundle"
 
@@ -125,7 +126,7 @@ async def test_a_bad_last_event_id_is_refused(service: Any) -> None:
     await refused(service, 422, "GET", "events", headers={"Last-Event-ID": "yesterday"})
 
 
-async def test_a_large_body_is_refused_before_it_is_kept(service: Any) -> None:
+async def test_a_large_body_is_refused_before_it_is_stored(service: Any) -> None:
     body = json.dumps({"command": ["x" * 2_000_000]}).encode()
     await refused(service, 413, "POST", "jobs", content=body)
 
@@ -136,11 +137,11 @@ async def test_a_large_body_is_refused_before_it_is_kept(service: Any) -> None:
     await refused(service, 413, "POST", "jobs", content=in_pieces())
 
 
-async def test_who_is_not_known_is_told_so_before_their_body_is_looked_at(service: Any) -> None:
+async def test_an_unknown_caller_is_refused_before_the_body_is_read(service: Any) -> None:
     await refused(service, 401, "POST", "jobs", who="nobody", content=b"{" * 2_000_000)
 
 
-async def test_nothing_and_wrong_methods_are_problems_too(service: Any) -> None:
+async def test_unknown_paths_and_wrong_methods_are_problems_too(service: Any) -> None:
     await refused(service, 404, "GET", "nothing")
     await refused(service, 404, "GET", "../../etc/passwd")
     await refused(service, 405, "PATCH", "jobs")
@@ -149,7 +150,7 @@ async def test_nothing_and_wrong_methods_are_problems_too(service: Any) -> None:
 
 
 @pytest.mark.parametrize("path", ["me", "pool", "jobs", "nothing", "openapi.json"])
-async def test_every_answer_is_closed(service: Any, path: str) -> None:
+async def test_every_answer_has_strict_headers(service: Any, path: str) -> None:
     for who in ("owner", "nobody"):
         headers = (await service.http[who].get(path)).headers
         assert "default-src 'none'" in headers["Content-Security-Policy"]
@@ -161,7 +162,7 @@ async def test_every_answer_is_closed(service: Any, path: str) -> None:
         assert "Set-Cookie" not in headers
 
 
-async def test_reads_are_of_their_types(service: Any) -> None:
+async def test_answers_match_their_types(service: Any) -> None:
     owner, admin = service.http["owner"], service.http["admin"]
     job = await service.submit(name="train", gpus=2)
     assert Me.model_validate_json((await owner.get("me")).content).projects == ["vision"]
@@ -176,8 +177,8 @@ async def test_reads_are_of_their_types(service: Any) -> None:
     assert PoolFile.model_validate_json((await admin.get("pool/file")).content).projects[0].name == "vision"
 
 
-async def test_a_reason_steers_nobodys_terminal(service: Any) -> None:
-    """What a job is called, runs or says is a stranger's text."""
+async def test_control_characters_in_a_reason_are_escaped(service: Any) -> None:
+    """A job's name, command and output are untrusted text."""
     job = await service.submit(command=["\x1b[31mnone\x9b1m\u202e"], gpus=0)
     await service.until(job["id"], JobState.FAILED)
     for who in ("owner", "mate"):
@@ -192,7 +193,7 @@ async def test_a_reason_steers_nobodys_terminal(service: Any) -> None:
     assert (await service.http["owner"].get(f"jobs/{shown['id']}")).json()["reason"].isprintable()
 
 
-async def test_what_others_hold_is_seen_but_not_whose_it_is(service: Any) -> None:
+async def test_the_use_of_others_is_shown_without_their_names(service: Any) -> None:
     job = await service.submit(name="secret-plan", gpus=1)
     await service.until(job["id"], JobState.RUNNING)
 
@@ -208,7 +209,7 @@ async def test_what_others_hold_is_seen_but_not_whose_it_is(service: Any) -> Non
     assert (hidden["id"], hidden["name"], hidden["user"]) == (None, None, None)
 
 
-async def test_members_are_told_to_members(service: Any) -> None:
+async def test_members_are_shown_to_members(service: Any) -> None:
     assert (await service.http["owner"].get("projects/vision")).json()["members"] == ["ann", "ben", "rex"]
     assert (await service.http["stranger"].get("projects/vision")).json()["members"] == []
 
@@ -226,7 +227,7 @@ async def test_the_same_key_gives_the_same_job(service: Any) -> None:
     assert await submit("mate", "k1") != first
 
 
-async def test_pages_follow_each_other_without_gap_or_repetition(service: Any) -> None:
+async def test_pages_have_no_gaps_or_repetitions(service: Any) -> None:
     ids = [(await service.submit(gpus=0, command=["true"]))["id"] for _ in range(7)]
     found: list[str] = []
     after: str | None = None
@@ -242,7 +243,7 @@ async def test_pages_follow_each_other_without_gap_or_repetition(service: Any) -
     assert found == ids[::-1]
 
 
-async def test_lists_show_ones_own_projects_and_what_is_asked_for(service: Any) -> None:
+async def test_lists_show_the_callers_projects_and_apply_filters(service: Any) -> None:
     mine = (await service.submit("owner"))["id"]
     mates = (await service.submit("mate"))["id"]
     theirs = (await service.submit("stranger"))["id"]
@@ -324,13 +325,13 @@ async def test_a_session_gives_its_gpus_to_the_server(service: Any) -> None:
 
 
 @pytest.mark.parametrize("user", ["", "\x1b[2J", "x" * 256])
-async def test_a_session_is_somebodys(service: Any, user: str) -> None:
+async def test_a_session_has_a_user(service: Any, user: str) -> None:
     problem = await refused(service, 422, "POST", "sessions", who="admin", json={"user": user, "gpus": 1})
     assert problem.field == "user"
     assert (await service.http["admin"].get("pool/snapshot")).status_code == 200
 
 
-async def test_a_user_has_only_so_many_unfinished_jobs(service: Any) -> None:
+async def test_a_users_unfinished_jobs_are_limited(service: Any) -> None:
     await service.controller.apply(replace(service.controller.book.pool, max_jobs_per_user=3))
     owner, body = service.http["owner"], {"command": ["sleep", "60"], "gpus": 0}
     first = await service.submit(gpus=0)
@@ -398,7 +399,7 @@ async def test_a_plan_reads_only_what_has_changed(service: Any, eventually: Any)
 # -- jobs that wait for jobs --------------------------------------------------------------------------------
 
 
-async def test_an_array_is_kept_whole_or_not_at_all(service: Any) -> None:
+async def test_an_array_is_stored_completely_or_not_at_all(service: Any) -> None:
     owner = service.http["owner"]
     job = {
         "command": ["sh", "-c", "echo $RUNAI_ARRAY_INDEX of $RUNAI_ARRAY_SIZE $RUNAI_PARAMETERS"],
@@ -433,8 +434,8 @@ async def test_an_array_is_kept_whole_or_not_at_all(service: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["max_parallel", "at_once"])
-async def test_only_so_many_of_an_array_run_at_the_same_time(service: Any, name: str) -> None:
-    """By the name that the limit has now, and by its former one."""
+async def test_max_parallel_limits_the_running_jobs_of_an_array(service: Any, name: str) -> None:
+    """By the current name of the limit, and by its former one."""
     sent = {"job": {"command": ["sleep", "60"], "gpus": 0}, "members": [{"index": 0}, {"index": 1}], name: 1}
     created = await service.http["owner"].post("arrays", json=sent)
     first, second = (view["id"] for view in created.json()["jobs"])
@@ -448,7 +449,7 @@ async def test_only_so_many_of_an_array_run_at_the_same_time(service: Any, name:
     }
 
 
-async def test_a_jobs_parameters_are_its_owners_alone(service: Any) -> None:
+async def test_only_the_owner_reads_a_jobs_parameters(service: Any) -> None:
     job = await service.submit(gpus=0, parameters={"secret": 7})
     assert job["parameters"] == {"secret": 7}
     for who in ("mate", "admin"):
@@ -456,7 +457,7 @@ async def test_a_jobs_parameters_are_its_owners_alone(service: Any) -> None:
         assert (seen["id"], seen["parameters"]) == (job["id"], {})
 
 
-async def test_nobody_comes_after_a_job_that_they_may_not_see(service: Any) -> None:
+async def test_a_job_cannot_depend_on_one_that_its_owner_may_not_see(service: Any) -> None:
     job = await service.submit(command=["sleep", "60"], gpus=0, grace=0)
     sent = {"command": ["true"], "gpus": 0, "after": [job["id"]]}
     unseen = await refused(service, 422, "POST", "jobs", who="stranger", json=sent)

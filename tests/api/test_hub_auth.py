@@ -1,4 +1,4 @@
-"""Identity behind a real JupyterHub: tokens of each scope, revoked ones, services, groups, and a browser's login."""
+"""Identity behind a real JupyterHub: tokens of each scope, revoked tokens, services, groups, and a browser's login."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ import pytest
 from jupyterhub.services.auth import HubOAuth
 from tornado.httputil import HTTPHeaders
 
+from scheduler.api.directory import HubDirectory
 from scheduler.api.hub_auth import HubAuthenticator
-from scheduler.model import Pool, Project, ProjectName, UserName
+from scheduler.errors import Unavailable
+from scheduler.model import GroupName, Pool, Project, ProjectName, UserName
 
 BASE = "/services/runai/"
 ACCESS = "access:services!service=runai"
@@ -110,7 +112,7 @@ async def behind(hub: Hub, start: Any) -> Any:
     pool = Pool(
         projects=(
             Project(ProjectName("own"), members=frozenset({UserName("ann")})),
-            Project(ProjectName("vision"), groups=frozenset({"vision-team"})),
+            Project(ProjectName("vision"), groups=frozenset({GroupName("vision-team")})),
         )
     )
     return await start(authenticator=HubAuthenticator(auth), base_url=BASE, pool=pool)
@@ -129,7 +131,7 @@ async def me(service: Any, token: str) -> httpx.Response:
         ("root", "custom:runai:admin", ["read", "submit", "admin"]),
     ],
 )
-async def test_a_token_may_what_its_scopes_say(
+async def test_a_token_has_the_permissions_of_its_scopes(
     hub: Hub, behind: Any, user: str, scope: str, expected: list[str]
 ) -> None:
     token, _ = hub.token(user, scope)
@@ -139,21 +141,21 @@ async def test_a_token_may_what_its_scopes_say(
     assert answer.json()["scopes"] == expected
 
 
-async def test_a_token_without_our_scopes_is_known_and_refused(hub: Hub, behind: Any) -> None:
+async def test_a_token_without_our_scopes_is_forbidden(hub: Hub, behind: Any) -> None:
     token, _ = hub.token("ann", "read:users:name!user")
     assert (await me(behind, token)).status_code == 403
 
 
-async def test_a_token_for_something_else_opens_nothing_here(hub: Hub, behind: Any) -> None:
-    """However much it may do: a notebook server's own token for another service, say."""
+async def test_a_token_for_another_service_is_refused(hub: Hub, behind: Any) -> None:
+    """Whatever its other rights: for example, a notebook server's token for another service."""
     for scope in ("custom:runai:read", "custom:runai:submit"):
         answer = await me(behind, hub.token("ann", scope, access=False)[0])
         assert answer.status_code == 403
         assert answer.json()["detail"] == f"This needs the scope {ACCESS}, which your token does not have."
 
 
-async def test_a_stream_is_not_continued_with_a_token_for_something_else(hub: Hub, behind: Any) -> None:
-    """Asked again while it runs, the hub may no longer give leave to access this service."""
+async def test_a_stream_is_not_continued_with_a_token_for_another_service(hub: Hub, behind: Any) -> None:
+    """Asked again during the stream, the hub may no longer grant access to this service."""
     for access in (True, False):
         token = hub.token("ann", "custom:runai:read", access=access)[0]
         request: Any = SimpleNamespace(headers=HTTPHeaders({"Authorization": f"token {token}"}))
@@ -170,7 +172,7 @@ async def test_a_reader_cannot_submit(hub: Hub, behind: Any) -> None:
     assert "scope submit" in answer.json()["detail"]
 
 
-async def test_a_token_nobody_knows_is_nobodys(behind: Any) -> None:
+async def test_an_unknown_token_is_refused(behind: Any) -> None:
     assert (await me(behind, "made-up")).status_code == 401
 
 
@@ -191,7 +193,23 @@ async def test_groups_of_the_hub_are_members_of_projects(hub: Hub, behind: Any) 
     assert (await me(behind, ben)).json()["projects"] == ["vision"]
 
 
-async def test_the_services_own_token_is_an_administrators(hub: Hub, behind: Any) -> None:
+async def test_the_directory_has_the_hubs_users_and_says_which_scope_is_missing(hub: Hub) -> None:
+    asks = SimpleNamespace(api_url=f"{hub.url}/hub/api", certfile="", keyfile="", client_ca="")
+    asks.api_token = hub.admin.headers["Authorization"].split()[1]
+    users = {user.name: user for user in await HubDirectory(asks).users()}
+    assert users[UserName("ben")].groups == {"vision-team"}
+    assert {"ann", "ben", "root"} <= users.keys()
+    asks.api_token = hub.service
+    with pytest.raises(Unavailable, match="add the scope list:users to the role"):
+        await HubDirectory(asks).users()
+    with pytest.raises(Unavailable, match="add the scope delete:servers to the role"):
+        await HubDirectory(asks).stop_server(UserName("ann"), "")
+    asks.api_url = f"http://127.0.0.1:{free_port()}/hub/api"
+    with pytest.raises(Unavailable, match="The hub does not answer"):
+        await HubDirectory(asks).users()
+
+
+async def test_the_services_own_token_has_the_admin_scope(hub: Hub, behind: Any) -> None:
     answer = (await me(behind, hub.service)).json()
     assert answer["name"] == "service/runai"
     assert answer["admin"]
@@ -205,7 +223,7 @@ async def test_another_service_is_not_the_user_of_its_name(hub: Hub, behind: Any
 
 
 class Browser:
-    """Follows redirects between the hub and the service as the proxy in front of both would have it."""
+    """Follows redirects between the hub and the service as with a proxy in front of both."""
 
     def __init__(self, hub: Hub, service: Any) -> None:
         self._hub, self._service = hub.url, service.url.removesuffix(BASE)
@@ -245,14 +263,14 @@ async def browser(hub: Hub, behind: Any) -> AsyncIterator[Browser]:
     ("path", "allowed"),
     [("", "GET"), ("static/admin.js", "GET, HEAD"), ("api/v1/jobs", "GET, POST"), ("api/v1/me", "GET")],
 )
-async def test_a_refused_method_is_told_which_there_are(behind: Any, path: str, allowed: str) -> None:
+async def test_a_wrong_method_is_refused_with_the_allowed_ones(behind: Any, path: str, allowed: str) -> None:
     async with httpx.AsyncClient() as http:
         for method in ("PATCH", "BREW"):
             answer = await http.request(method, behind.url + path)
             assert (answer.status_code, answer.headers["Allow"]) == (405, allowed)
 
 
-async def test_a_browser_that_is_not_logged_in_is_sent_to_the_hub(behind: Any) -> None:
+async def test_a_browser_without_a_login_is_redirected_to_the_hub(behind: Any) -> None:
     async with httpx.AsyncClient() as http:
         answer = await http.get(behind.url)
     assert answer.status_code == 302
@@ -273,7 +291,7 @@ async def test_a_browser_logs_in_through_the_hub_and_sees_the_page(browser: Brow
     assert page.headers["Cache-Control"] == "no-store"
 
 
-async def test_another_sites_requests_come_without_the_cookie(browser: Browser) -> None:
+async def test_requests_from_another_site_have_no_cookie(browser: Browser) -> None:
     await browser.log_in("ann")
     answer = await browser.get(BASE)
     (login,) = [
@@ -313,7 +331,7 @@ async def test_another_origin_cannot_read_with_the_cookie(browser: Browser, behi
     assert answer.status_code == 401
 
 
-async def test_a_token_in_the_url_is_not_looked_at(hub: Hub, behind: Any) -> None:
+async def test_a_token_in_the_url_is_ignored(hub: Hub, behind: Any) -> None:
     token, _ = hub.token("ann", "custom:runai:submit")
     async with httpx.AsyncClient() as http:
         answer = await http.get(f"{behind.url}api/v1/me", params={"token": token})

@@ -1,4 +1,4 @@
-"""The log and the displays beside it are one line of outputs, in whatever pieces they are read."""
+"""The log and its displays form one sequence of outputs, in whatever pieces they are read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def shown(number: int) -> dict[str, Any]:
 
 
 def said(pieces: Sequence[Any]) -> list[str]:
-    """Text as it is, displays by their number; neighbouring texts joined."""
+    """Text unchanged, displays as their numbers; adjacent texts joined."""
     told: list[str] = []
     for piece in pieces:
         text = piece.output.get("text")
@@ -28,14 +28,14 @@ def said(pieces: Sequence[Any]) -> list[str]:
     return told
 
 
-def test_a_display_takes_the_place_of_its_text() -> None:
+def test_a_display_replaces_its_text() -> None:
     log = b"before\n<Figure>\nafter\n"
     pieces = list(interleave(log, 0, 0, [Display(40, 7, b"<Figure>\n", shown(1))]))
     assert said(pieces) == ["before\n", "<b>1</b>", "after\n"]
     assert (pieces[-1].log, pieces[-1].display) == (len(log), 40)
 
 
-def test_what_others_wrote_in_between_stays() -> None:
+def test_text_of_other_processes_in_between_is_kept() -> None:
     log = b"before\nof another process\n<Figure>\nafter\n"
     assert said(list(interleave(log, 0, 0, [Display(40, 7, b"<Figure>\n", shown(1))]))) == [
         "before\nof another process\n",
@@ -44,7 +44,7 @@ def test_what_others_wrote_in_between_stays() -> None:
     ]
 
 
-def test_a_display_without_its_text_takes_nothing_away() -> None:
+def test_a_display_without_its_text_removes_nothing() -> None:
     log = b"a\n" + b"x" * (NEAR + 100)
     told = said(list(interleave(log, 0, 0, [Display(40, 2, b"<Figure>\n", shown(1))])))
     assert told == ["a\n", "<b>1</b>", "x" * (NEAR + 100)]
@@ -55,7 +55,7 @@ def test_a_display_without_its_text_takes_nothing_away() -> None:
     ]
 
 
-def test_where_standard_output_is_no_file_its_text_is_looked_for() -> None:
+def test_without_a_log_offset_its_text_is_searched_for() -> None:
     assert said(list(interleave(b"a\n<F>\nb\n", 0, 0, [Display(9, None, b"<F>\n", shown(1))]))) == [
         "a\n",
         "<b>1</b>",
@@ -93,7 +93,7 @@ def test_read_in_any_pieces_it_is_the_same(parts: list[str | int], cuts: list[in
     assert all("�" not in text for text in said(pieces))
 
 
-def test_what_is_no_display_is_left_out() -> None:
+def test_other_lines_are_ignored() -> None:
     good = json.dumps({"at": 3, "plain": "x", "output": shown(1)}).encode()
     lines = [
         b"nonsense",

@@ -1,4 +1,4 @@
-"""The document describes exactly the API that is served, and is OpenAPI 3.1."""
+"""The document describes exactly the served API, and is valid OpenAPI 3.1."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_it_is_openapi_3_1(document: dict[str, Any]) -> None:
     OpenAPIV31SpecValidator(document).validate()
 
 
-def test_every_method_that_is_served_is_described_and_none_else(document: dict[str, Any]) -> None:
+def test_exactly_the_served_methods_are_described(document: dict[str, Any]) -> None:
     served = {
         (path, method)
         for path, handler in ROUTES
@@ -36,12 +36,12 @@ def test_every_method_that_is_served_is_described_and_none_else(document: dict[s
     assert served == described
 
 
-def test_every_operation_has_a_name_of_its_own(document: dict[str, Any]) -> None:
+def test_every_operation_has_a_unique_name(document: dict[str, Any]) -> None:
     names = [operation["operationId"] for item in document["paths"].values() for operation in item.values()]
     assert len(names) == len(set(names))
 
 
-def test_who_must_be_known_may_be_refused(document: dict[str, Any]) -> None:
+def test_operations_with_a_scope_describe_their_refusals(document: dict[str, Any]) -> None:
     for item in document["paths"].values():
         for operation in item.values():
             closed = operation["security"] != []
@@ -64,7 +64,7 @@ def test_parameters_in_a_path_are_described(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("path", [path for path, _ in ROUTES])
-def test_a_path_becomes_an_expression_that_matches_it_and_nothing_longer(path: str) -> None:
+def test_a_path_becomes_a_pattern_that_matches_exactly_it(path: str) -> None:
     example = re.sub(r"\{(\w+)\}", lambda found: "a" * 64 if found[1] == "digest" else "j-1", path)
     assert re.fullmatch(pattern(path), example)
     assert "{" not in re.sub(r"\{\d+(,\d+)?\}", "", pattern(path))

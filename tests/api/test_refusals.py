@@ -1,4 +1,4 @@
-"""A refusal costs nobody else anything: its connection is good for the next request, or is said to close."""
+"""A refusal does not affect other requests: its connection is usable for the next one, or is announced as closing."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ PATHS = sorted(
         job_id="j-1",
         session_id="s-1",
         stream_id="e-1",
+        schedule="c-1",
         name="vision",
         node="n1",
+        gpu="0",
         area="output",
         path="x",
         digest=DIGEST,
@@ -59,7 +61,7 @@ EXPECTED = "Expect: 100-continue\r\n"
 
 
 async def answer(reader: asyncio.StreamReader, method: str) -> tuple[int, dict[str, str]]:
-    """The status and headers of one answer, with its body read."""
+    """The status and headers of one response, with its body read."""
     first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
     headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
     if method != "HEAD":
@@ -68,9 +70,9 @@ async def answer(reader: asyncio.StreamReader, method: str) -> tuple[int, dict[s
 
 
 async def ask(service: Any, method: str, path: str, headers: str, body: bytes, *, waits: bool) -> int:
-    """Send a request, and behind it on the same connection, unless that is said to close, one that is answered.
+    """Send a request, and then a valid one on the same connection, unless that is announced as closing.
 
-    With `waits` the body is sent only when the server asks for it.
+    With `waits`, the body is sent only when the server asks for it.
     """
     host, port = service.url.removeprefix("http://").rstrip("/").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
@@ -90,7 +92,7 @@ async def ask(service: Any, method: str, path: str, headers: str, body: bytes, *
 
 
 @pytest.mark.parametrize("how", [*BODIES, *(f"{how}, expected" for how in BODIES if how != "none")])
-async def test_a_connection_is_good_after_a_refusal_or_is_said_to_close(service: Any, how: str) -> None:
+async def test_after_a_refusal_a_connection_is_usable_or_announced_to_close(service: Any, how: str) -> None:
     announced, body = BODIES[how.removesuffix(", expected")]
     seen: set[int] = set()
     for who in ("nobody", "powerless", "owner") if how == "none" else ("nobody", "owner"):
@@ -98,7 +100,7 @@ async def test_a_connection_is_good_after_a_refusal_or_is_said_to_close(service:
         for path in PATHS:
             for method in METHODS:
                 if (path, method) == ("/api/v1/events", "GET"):
-                    continue  # a stream, for who may
+                    continue  # a stream, for permitted callers
                 if how.endswith("expected"):
                     seen.add(await ask(service, method, path, headers + EXPECTED, body, waits=True))
                     seen.add(await ask(service, method, path, headers + EXPECTED, body, waits=False))
@@ -113,7 +115,7 @@ async def test_a_connection_is_good_after_a_refusal_or_is_said_to_close(service:
 
 @pytest.fixture
 def proxy(tmp_path: Path) -> Iterator[tuple[str, Callable[[str], None]]]:
-    """The proxy of a hub: its address, and how to send what comes below `BASE` on to a scheduler."""
+    """The proxy of a hub: its address, and a function that forwards paths below `BASE` to a scheduler."""
     command = bundled_proxy()
     if command is None:
         pytest.skip("There is no Node.js here, or no bundled proxy (`make` builds it).")
@@ -155,8 +157,7 @@ REFUSALS = {
 
 @pytest.mark.parametrize("kind", REFUSALS)
 async def test_refusals_do_not_fail_the_requests_of_others(start: Any, proxy: Any, kind: str) -> None:
-    """300 refusals and 300 valid requests in turn, of a few clients at once, over the connections that the proxy
-    keeps."""
+    """300 refusals and 300 valid requests in turn, from concurrent clients, over the proxy's kept connections."""
     status, method, path, who, body = REFUSALS[kind]
     service = await start(base_url=BASE)
     url, route = proxy

@@ -1,4 +1,4 @@
-"""Streams: events that resume without gap or repetition and show no more than may be seen; logs that are followed."""
+"""Streams: events resume without gap or repetition and show only permitted data; logs can be followed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from scheduler.model import JobState, Project, ProjectName
 
 @asynccontextmanager
 async def listening(service: Any, who: str = "owner", after: int | None = None, **query: str) -> AsyncIterator[Any]:
-    """The stream of a caller, as an iterator of `(event id, kind, data)`; open when this is entered."""
+    """The open stream of a caller, as an iterator of `(event id, kind, data)`."""
     headers = {"Accept": "text/event-stream", **({"Last-Event-ID": str(after)} if after is not None else {})}
     async with service.http[who].stream("GET", "events", params=query, headers=headers) as answer:
         assert answer.status_code == 200
@@ -45,7 +45,7 @@ async def parsed(lines: AsyncIterator[str]) -> AsyncIterator[tuple[int, str, dic
 
 
 async def take(stream: Any, until: Any, seconds: float = 20) -> list[tuple[int, str, dict[str, Any]]]:
-    """What comes, up to the first event of which `until(kind, data)` is true."""
+    """The events up to the first with `until(kind, data)`."""
     found = []
     async with asyncio.timeout(seconds):
         async for one in stream:
@@ -59,7 +59,7 @@ def ended(job_id: str) -> Any:
     return lambda kind, data: data["subject"] == job_id and data["data"].get("state") == "succeeded"
 
 
-async def test_a_jobs_life_is_told_with_the_job_as_it_is(service: Any) -> None:
+async def test_events_of_a_job_include_its_current_view(service: Any) -> None:
     async with listening(service) as stream:
         job = await service.submit(command=["true"], gpus=1)
         told = await take(stream, ended(job["id"]))
@@ -96,7 +96,7 @@ async def test_a_list_and_the_events_after_it_leave_no_gap(service: Any) -> None
     assert told[-1][2]["subject"] == job["id"]
 
 
-async def test_nobody_is_told_of_what_they_may_not_see(service: Any) -> None:
+async def test_listeners_get_only_events_that_they_may_see(service: Any) -> None:
     async with (
         listening(service, "stranger", after=0) as strangers,
         listening(service, "reader", after=0) as readers,
@@ -113,7 +113,7 @@ async def test_nobody_is_told_of_what_they_may_not_see(service: Any) -> None:
         assert not [kind for _, kind, _ in seen if kind.startswith("session.")]
 
 
-async def test_one_subject_can_be_listened_to(service: Any) -> None:
+async def test_a_stream_can_be_limited_to_one_subject(service: Any) -> None:
     first = await service.submit(command=["true"], gpus=0)
     second = await service.submit(command=["true"], gpus=0)
     async with listening(service, after=0, subject=second["id"]) as stream:
@@ -122,7 +122,7 @@ async def test_one_subject_can_be_listened_to(service: Any) -> None:
     assert first["id"] not in json.dumps(told)
 
 
-async def test_a_silent_stream_shows_that_it_lives(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_stream_sends_heartbeats(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broadcast, "QUIET", 0.05)
     monkeypatch.setattr(broadcast, "CARE", 0.05)
     async with (
@@ -145,11 +145,11 @@ async def test_a_stream_ends_when_its_caller_may_no_longer_read(start: Any, monk
             pass
 
 
-async def test_a_reader_who_does_not_read_is_let_go(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_listener_that_does_not_read_is_disconnected(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broadcast, "PATIENCE", 0.2)
     monkeypatch.setattr(broadcast, "CARE", 0.05)
     service = await start(send_buffer=4096)
-    # More events than every buffer between here and there can hold.
+    # More events than all buffers in between can hold.
     pool = service.controller.book.pool
     await service.controller.apply(
         replace(pool, projects=(*pool.projects, *(Project(ProjectName(f"p{number}")) for number in range(1000))))
@@ -182,7 +182,7 @@ async def test_a_reader_who_does_not_read_is_let_go(start: Any, monkeypatch: pyt
 
 
 def drain(connection: socket.socket) -> bytes:
-    """All that a connection still gives before its end."""
+    """The rest of a connection's data."""
     connection.settimeout(20)
     received = b""
     with contextlib.suppress(ConnectionResetError):
@@ -219,7 +219,7 @@ async def test_a_log_is_streamed_as_it_grows_until_the_job_has_ended(service: An
         assert [piece async for piece in pieces] == [b"two\n"]
 
 
-async def test_a_log_followed_before_the_job_starts_is_whole(service: Any) -> None:
+async def test_a_log_followed_before_the_job_starts_is_complete(service: Any) -> None:
     train = (await service.http["owner"].get("pool")).json()["train"]["gpus"]
     first = await service.submit(gpus=train)
     await service.until(first["id"], JobState.RUNNING)
@@ -230,7 +230,7 @@ async def test_a_log_followed_before_the_job_starts_is_whole(service: Any) -> No
     assert await following == b"at last\n"
 
 
-async def test_a_log_goes_on_with_the_next_attempt_after_a_line(service: Any) -> None:
+async def test_a_log_continues_with_the_next_attempt_after_a_separator(service: Any) -> None:
     script = "echo attempt $RUNAI_ATTEMPT; if [ $RUNAI_ATTEMPT = 1 ]; then exec sleep 60; fi"
     job = await service.submit(command=["sh", "-c", script], gpus=0, grace=1)
     await service.until(job["id"], JobState.RUNNING)
@@ -290,7 +290,7 @@ async def test_a_followed_log_ends_when_its_reader_may_no_longer_read(
 
 
 @pytest.mark.parametrize(("query", "status"), [("rank=1", 422), ("attempt=9", 404), ("follow=true&attempt=9", 404)])
-async def test_a_log_that_cannot_be_is_refused(service: Any, query: str, status: int) -> None:
+async def test_a_log_that_does_not_exist_is_refused(service: Any, query: str, status: int) -> None:
     job = await service.submit(gpus=0)
     assert (await service.http["owner"].get(f"jobs/{job['id']}/logs?{query}")).status_code == status
 
@@ -298,7 +298,7 @@ async def test_a_log_that_cannot_be_is_refused(service: Any, query: str, status:
 # -- outputs ------------------------------------------------------------------------------------------------
 
 
-async def test_outputs_come_back_and_links_out_do_not(service: Any) -> None:
+async def test_outputs_are_returned_and_links_out_of_the_folder_are_not(service: Any) -> None:
     script = (
         'cd "$RUNAI_OUTPUT_DIR"; mkdir a; printf data > "a/b c.bin"; '
         "ln -s /etc/passwd leak; ln -s /etc etc; mkfifo pipe"

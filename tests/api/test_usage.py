@@ -1,4 +1,4 @@
-"""What was used is read for any span, grouped, by those who may see it."""
+"""Use is reported for any span, grouped, to permitted callers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.model import Consumer, Consumption, Environment, ProjectName, UserName
+from scheduler.model import Consumer, Consumption, Environment, GpuType, ProjectName, UserName
 from scheduler.store import ChangeSet, UsageRecord
 from tests.api.conftest import Service
 
@@ -19,13 +19,13 @@ MARCH = 1_772_323_200
 
 def used(start: int, user: str, project: str = "vision", **amounts: Any) -> UsageRecord:
     environment = Environment.TRAIN if project else Environment.BUILD
-    consumer = Consumer(environment, ProjectName(project), UserName(user), "A100")
+    consumer = Consumer(environment, ProjectName(project), UserName(user), GpuType("A100"))
     return UsageRecord(start, consumer, Consumption(**{"held": 3600.0, **amounts}))
 
 
 @pytest.fixture
 async def service(service: Service) -> Service:
-    """With a few days on record."""
+    """With a few recorded days."""
     await service.store.write(
         ChangeSet(
             accounted=(
@@ -46,7 +46,7 @@ async def report(service: Service, who: str, **query: Any) -> list[dict[str, Any
     return rows
 
 
-async def test_it_is_added_up_by_what_is_asked_for(service: Service) -> None:
+async def test_use_is_summed_by_the_requested_columns(service: Service) -> None:
     (total,) = await report(service, "admin")
     assert total["gpu_hours"] == 5
     assert total["start"] is total["user"] is None
@@ -77,12 +77,12 @@ async def test_it_is_added_up_by_what_is_asked_for(service: Service) -> None:
         ("month", [0, 31]),
     ],
 )
-async def test_periods_begin_where_calendars_say(service: Service, every: str, starts: list[float]) -> None:
+async def test_periods_begin_at_calendar_boundaries(service: Service, every: str, starts: list[float]) -> None:
     rows = await report(service, "admin", every=every)
     assert [(row["start"] - MARCH) / DAY for row in rows] == starts
 
 
-async def test_each_sees_their_own_use_and_that_of_their_projects(service: Service) -> None:
+async def test_callers_see_their_own_use_and_that_of_their_projects(service: Service) -> None:
     async def seen(who: str) -> list[tuple[str, str]]:
         return sorted((row["project"], row["user"]) for row in await report(service, who, by=["project", "user"]))
 
@@ -116,7 +116,7 @@ async def test_the_table_is_for_spreadsheets_and_holds_no_formula(service: Servi
         ({"until": "1e300"}, "until should be less than"),
     ],
 )
-async def test_what_cannot_be_read_is_refused_in_a_sentence(
+async def test_an_invalid_query_is_refused_in_one_sentence(
     service: Service, query: dict[str, Any], sentence: str
 ) -> None:
     answer = await service.http["admin"].get("usage", params=query)
@@ -124,9 +124,7 @@ async def test_what_cannot_be_read_is_refused_in_a_sentence(
     assert sentence in answer.json()["detail"]
 
 
-async def test_an_answer_that_is_too_large_says_what_to_ask_instead(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_too_large_answer_is_refused_with_advice(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduler.api.usage.MOST", 2)
     answer = await service.http["admin"].get("usage", params={"since": MARCH, "by": "user"})
     assert "ask for a shorter span, longer periods, or fewer groups" in answer.json()["detail"]

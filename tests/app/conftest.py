@@ -1,4 +1,4 @@
-"""A real scheduler as a process of its own, in a state folder of the test's, and the command line to talk to it."""
+"""A real scheduler in a separate process, with the test's state folder, and the command line to use it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from scheduler.discovery.statefolder import Endpoint, StateFolder
 T = TypeVar("T")
 
 PATIENCE = 30.0
-"""Seconds after which something that should have happened has failed."""
+"""The time limit of expected events, in seconds."""
 
 
 def until(look: Callable[[], T | None]) -> T:
-    """Look until there is something to see."""
+    """Poll until there is a result."""
     end = time.monotonic() + PATIENCE
     while True:
         found = look()
@@ -38,7 +38,7 @@ def until(look: Callable[[], T | None]) -> T:
 
 
 class Done(NamedTuple):
-    """A command that has ended."""
+    """A finished command."""
 
     returncode: int
     stdout: str
@@ -46,7 +46,7 @@ class Done(NamedTuple):
 
 
 class Captured(io.TextIOWrapper):
-    """A standard stream, with the bytes below it, that is kept."""
+    """A captured standard stream, with its bytes."""
 
     def __init__(self) -> None:
         super().__init__(io.BytesIO(), encoding="utf-8", write_through=True)
@@ -59,7 +59,7 @@ class Captured(io.TextIOWrapper):
 
 
 class Service:
-    """`jupyter runai serve` on one state folder: started, killed and started again."""
+    """`jupyter runai serve` on one state folder: started, killed and restarted."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = StateFolder(folder / "state")
@@ -81,7 +81,7 @@ class Service:
         }
 
     def spawn(self, *options: str, files: int | None = None) -> subprocess.Popen[bytes]:
-        """Start it; `files` is the most that it may open."""
+        """Start it; `files` limits its open files."""
         command = [sys.executable, "-m", "scheduler.service.app", *self.options, *options]
         limit = [] if files is None else ["sh", "-c", f'ulimit -n {files}; exec "$0" "$@"']
         with self.log.open("ab") as log:
@@ -127,8 +127,7 @@ class Service:
         return Client(endpoint.url, token, notebook=notebook)
 
     def cli(self, *words: str, check: bool = True) -> Done:
-        """Run `jupyter runai …` in the working folder (in this process: a start of Python less, and the same
-        otherwise)."""
+        """Run `jupyter runai …` in the working folder (in this process, to save the start of a Python)."""
         out, err = Captured(), Captured()
         with (
             patch.dict(os.environ, self.environment, clear=True),
@@ -146,7 +145,7 @@ class Service:
 
 
 def end_all(folder: Path) -> None:
-    """Kill whatever runs below a folder or was started for it."""
+    """Kill all processes that run in a folder or were started for it."""
     for process in psutil.process_iter():
         try:
             mine = f"{folder}/" in " ".join(process.cmdline()) or any(
@@ -176,7 +175,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """The same, started, for tests that leave nothing behind."""
+    """The same scheduler, started, for tests that leave nothing behind."""
     with on(tmp_path_factory.mktemp("shared")) as found:
         found.start()
         yield found

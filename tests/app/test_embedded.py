@@ -1,4 +1,4 @@
-"""A scheduler for one user: found where one runs, started where none does, and only one however many ask."""
+"""A scheduler for one user: found if it runs, started otherwise, and only once for any number of callers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ASK = (
 )
 
 
-def test_many_who_ask_at_once_get_the_same_one(service: Service) -> None:
+def test_concurrent_callers_get_the_same_scheduler(service: Service) -> None:
     def ask(_: int) -> str:
         words = [sys.executable, "-c", ASK, str(service.folder.path)]
         return subprocess.run(
@@ -40,13 +40,13 @@ def test_many_who_ask_at_once_get_the_same_one(service: Service) -> None:
     assert answers == [f"{found.pid}\n"] * 4
 
 
-def test_one_that_was_started_otherwise_is_found(service: Service) -> None:
+def test_a_scheduler_started_by_other_means_is_found(service: Service) -> None:
     assert find(service.folder.path) is None
     endpoint = service.start()
     assert ensure(service.folder.path) == endpoint
 
 
-def test_it_outlives_who_started_it_and_is_started_again_after_kill_9(service: Service) -> None:
+def test_it_outlives_its_starter_and_is_restarted_after_kill_9(service: Service) -> None:
     first = ensure(service.folder.path)
     assert os.getsid(first.pid) == first.pid != os.getsid(0)
     assert ensure(service.folder.path) == first
@@ -56,7 +56,7 @@ def test_it_outlives_who_started_it_and_is_started_again_after_kill_9(service: S
     assert find(service.folder.path) == second
 
 
-def test_a_job_finds_one_and_starts_none(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_job_none_is_started(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUNAI_JOB_ID", "j-1")
     with pytest.raises(Unavailable, match="This code already runs in a job"):
         ensure(service.folder.path)
@@ -74,7 +74,9 @@ def test_the_command_line_starts_one_where_none_answers_and_says_so(service: Ser
     assert json.loads(again.stdout)[0]["state"] == "succeeded"
 
 
-def test_its_log_and_environment_hold_no_tokens_of_who_asks(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_log_and_environment_have_no_tokens_of_the_caller(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "secret")
     monkeypatch.setenv("JUPYTERHUB_SERVICE_NAME", "somebody")
     monkeypatch.setenv("RUNAI_TOKEN", "secret")
@@ -85,13 +87,13 @@ def test_its_log_and_environment_hold_no_tokens_of_who_asks(service: Service, mo
     assert token not in (service.folder.path / LOG).read_text()
 
 
-def test_one_that_cannot_start_says_why(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_start_is_explained(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUNAI_DB_URL", "sqlite:////no/such/folder/runai.sqlite")
     with pytest.raises(Unavailable, match=r"The scheduler could not start: .*/no/such/folder"):
         ensure(service.folder.path)
 
 
-def test_a_stale_endpoint_is_not_believed(service: Service) -> None:
+def test_a_stale_endpoint_is_ignored(service: Service) -> None:
     service.start()
     service.kill()
     assert (service.folder.path / "endpoint.json").exists()
@@ -99,9 +101,7 @@ def test_a_stale_endpoint_is_not_believed(service: Service) -> None:
     assert service.folder.endpoint() is None
 
 
-def test_one_that_has_nothing_to_do_ends_and_one_that_has_goes_on(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_idle_scheduler_ends_and_a_busy_one_continues(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduler.discovery.embedded.IDLE", 0.5)
     first = ensure(service.folder.path)
     with service.client() as client:

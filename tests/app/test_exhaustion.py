@@ -1,4 +1,4 @@
-"""The machine has run out of something: the scheduler says so in a sentence, and goes on when there is some again."""
+"""The machine has run out of a resource: the scheduler says so in a sentence, and continues once there is some."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ READ_ONLY = "The scheduler's disk is read-only; mount it for writing."
 
 
 class Disk:
-    """A small file system of the test's own."""
+    """A small file system for the test."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -72,7 +72,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 @pytest.fixture
 def small(disk: Disk) -> Iterator[Service]:
-    """A scheduler on the small disk, not started yet; its log is elsewhere."""
+    """A scheduler on the small disk, not started yet, with its log elsewhere."""
     with on(disk.folder) as service:
         service.log = disk.folder.parent / "service.log"
         yield service
@@ -84,11 +84,11 @@ def refused(client: Client, command: str) -> str:
     return refusal.value.sentence
 
 
-def test_a_full_disk_is_said_and_work_goes_on_when_there_is_room_again(small: Service, disk: Disk) -> None:
+def test_a_full_disk_is_reported_and_work_continues_when_there_is_space(small: Service, disk: Disk) -> None:
     url = small.start().url
 
     def ready() -> httpx.Response:
-        """The answer, once an older one is not believed any more."""
+        """The answer, once an older one has expired."""
         return httpx.get(f"{url}readyz")
 
     with small.client() as client:
@@ -108,7 +108,7 @@ def test_a_full_disk_is_said_and_work_goes_on_when_there_is_room_again(small: Se
         small.until(lambda: ready().status_code == 503)
         assert "disk" in ready().json()["detail"]
         assert httpx.get(f"{url}healthz").status_code == 200
-        go.touch()  # it ends while nothing can be written
+        go.touch()  # it ends while writes fail
         assert len(client.jobs().jobs) == 1
         disk.free()
         small.until(lambda: ready().status_code == 200)
@@ -159,7 +159,7 @@ def test_a_thousand_unfinished_requests_leave_room_for_others_and_the_log_short(
     assert len(service.log.read_bytes()) < 20_000
 
 
-def test_what_strangers_send_is_not_logged(service: Service) -> None:
+def test_requests_are_not_logged(service: Service) -> None:
     url = urlsplit(service.start().url)
     for _ in range(100):
         with socket.create_connection((url.hostname, url.port)) as line:
@@ -170,7 +170,7 @@ def test_what_strangers_send_is_not_logged(service: Service) -> None:
     assert len(log) < 2_000
 
 
-def test_without_descriptors_it_waits_says_so_now_and_then_and_goes_on(service: Service) -> None:
+def test_without_descriptors_it_waits_logs_that_and_continues(service: Service) -> None:
     if sys.platform != "linux":
         pytest.skip("Another process's limits can only be changed on Linux.")
     url = urlsplit(service.start().url)
@@ -210,7 +210,7 @@ def test_jobs_may_open_as_many_files_as_the_scheduler_was_started_with(service: 
 
 @contextlib.contextmanager
 def without_memory(service: Service, left: int) -> Iterator[None]:
-    """The service gets no more than so many bytes of address space."""
+    """Limit the service's address space, in bytes."""
     if sys.platform != "linux":
         pytest.skip("Another process's limits can only be changed on Linux.")
     assert service.process is not None
@@ -254,7 +254,7 @@ def test_without_threads_for_its_start_it_says_so(monkeypatch: pytest.MonkeyPatc
         assert not thread.is_alive()
 
 
-def test_without_memory_it_says_so_and_goes_on(service: Service) -> None:
+def test_without_memory_it_reports_that_and_continues(service: Service) -> None:
     url = service.start().url
     content = os.urandom(3_000_000)
     address = f"{url}api/v1/blobs/{hashlib.sha256(content).hexdigest()}"
@@ -263,7 +263,7 @@ def test_without_memory_it_says_so_and_goes_on(service: Service) -> None:
     def refused() -> str | None:
         try:
             answer = httpx.put(address, content=content, headers=token)
-        except httpx.TransportError:  # there was none for a connection either
+        except httpx.TransportError:  # no memory for a connection either
             return None
         return answer.json()["detail"] if answer.status_code == 503 else None
 

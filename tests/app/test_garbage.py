@@ -1,4 +1,4 @@
-"""Garbage is collected between requests, and never while somebody makes many objects."""
+"""Garbage is collected between requests, and never while many objects are being created."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scheduler.service import garbage
 
 
 class Circle:
-    """Refers to itself, so that only the collector frees it."""
+    """Part of a reference cycle, so that only the collector frees it."""
 
     def __init__(self) -> None:
         self.itself = self
@@ -24,7 +24,7 @@ class Circle:
 
 @pytest.fixture
 async def collections(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[int]]:
-    """The generations that were collected, while an event loop collects each time that others come in between."""
+    """The collected generations, while an event loop collects between other callbacks."""
     monkeypatch.setattr(garbage, "EVERY", 0)
     found: list[int] = []
 
@@ -43,13 +43,13 @@ async def collections(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[int
 
 
 def a_circle_and(objects: int) -> tuple[asyncio.Event, list[list[int]]]:
-    """What is set when a circle is gone, and so many objects."""
+    """An event set when a reference cycle is freed, and this many objects."""
     gone, circle = asyncio.Event(), Circle()
     weakref.finalize(circle, gone.set)
     return gone, [[number] for number in range(objects)]
 
 
-async def test_what_is_young_is_collected_in_the_event_loop_alone(collections: list[int]) -> None:
+async def test_young_objects_are_collected_only_in_the_event_loop(collections: list[int]) -> None:
     gone, _ = a_circle_and(garbage.FEW)
     assert not gc.isenabled()
     async with asyncio.timeout(30):
@@ -57,7 +57,9 @@ async def test_what_is_young_is_collected_in_the_event_loop_alone(collections: l
     assert 0 in collections
 
 
-async def test_what_a_plan_makes_is_waited_for(collections: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_collection_waits_for_the_objects_of_a_plan(
+    collections: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Loop, "at_work", 1)
     gone, made = a_circle_and(2 * garbage.MANY)
     collections.clear()
@@ -70,13 +72,13 @@ async def test_what_a_plan_makes_is_waited_for(collections: list[int], monkeypat
         await gone.wait()
 
 
-async def test_other_objects_are_not_waited_for_however_many(collections: list[int]) -> None:
+async def test_collection_does_not_wait_for_other_objects(collections: list[int]) -> None:
     gone, _ = a_circle_and(2 * garbage.MANY)
     async with asyncio.timeout(30):
         await gone.wait()
 
 
-async def test_the_state_of_a_large_pool_is_looked_through_once(
+async def test_the_state_of_a_large_pool_is_scanned_once(
     collections: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(garbage, "LARGE", garbage.MANY)
@@ -88,7 +90,7 @@ async def test_the_state_of_a_large_pool_is_looked_through_once(
     gc.unfreeze()
 
 
-def test_now_and_then_all_generations_are_looked_through(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_generations_are_scanned_periodically(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(garbage, "STAYS", 0)
     before = gc.get_freeze_count()
     garbage.collect(garbage.OLD)

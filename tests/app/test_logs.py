@@ -1,4 +1,4 @@
-"""The log stays readable, whatever goes wrong again and again."""
+"""The log stays readable despite repeated errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from scheduler.service.logs import MINUTE, MOST, Repeats
 
 
-def test_what_the_machine_has_run_out_of_is_said_without_a_traceback() -> None:
+def test_shortages_are_logged_without_a_traceback() -> None:
     log, written = logging.Logger("a room"), list[str]()
     handler = logging.Handler()
     handler.emit = lambda record: written.append(handler.format(record))  # type: ignore[method-assign]

@@ -1,9 +1,10 @@
-"""The service as its users meet it: started, used over the command line, killed at any instant and started again."""
+"""The service from the command line: started, used, killed at any instant and restarted."""
 
 from __future__ import annotations
 
 import json
 import random
+import re
 import signal
 import socket
 import stat
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scheduler.schema import JobSubmit
+from scheduler.schema import JobSubmit, SessionOpen
 from scheduler.service.app import LOCKED
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def test_sigterm_ends_it_with_status_0_while_jobs_run_on(service: Service) -> No
     service.start()
     with service.client() as client:
         assert client.wait(job, 30).state == "succeeded"
-    assert follower.communicate(timeout=30)[0] == ""  # it went on where it was, and heard the end
+    assert follower.communicate(timeout=30)[0] == ""  # it continued at its position, and got the end
     assert follower.returncode == 0
     assert diary.read_text() == f"start {job}\nend {job}\n"
 
@@ -112,7 +113,7 @@ def test_ctrl_c_ends_it_as_sigterm_does(service: Service) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_the_options_is_one_sentence(
+def test_an_invalid_option_is_reported_in_one_sentence(
     service: Service, tmp_path: Path, options: list[str], sentence: str
 ) -> None:
     (tmp_path / "bad.yaml").write_text("projects: [{guaranteed: 1}]")
@@ -158,7 +159,7 @@ def test_a_script_is_sent_followed_and_its_outputs_come_back(service: Service) -
     assert "sub/model" in service.cli("outputs", job).stdout
     shown = json.loads(service.cli("status", job, "-o", "json").stdout)
     assert (shown["state"], shown["gpus"], shown["name"]) == ("succeeded", 2, "train.py")
-    assert "train.py" in service.cli("list").stdout
+    assert "train.py" in service.cli("list", "--sort", "waiting", "--ascending").stdout
     heads, used = service.cli("usage", "--since", "1d", "--by", "project,gpu_type").stdout.splitlines()
     assert (heads.split()[0], used.split()[:2]) == ("PROJECT", ["default", "–"])
     table = service.cli("usage", "--by", "user", "--every", "hour", "-o", "csv").stdout.splitlines()
@@ -182,6 +183,7 @@ def test_jobs_are_paused_resumed_and_cancelled(service: Service) -> None:
         service.cli("pause", job)
         service.until(lambda: client.job(job).state == "paused")
         service.cli("resume", job)
+        assert service.cli("priority", "70", job).stdout == f"{job} sleep has priority 70\n"
         service.until(lambda: client.job(job).state == "running")
         done = service.cli("cancel", job, "j-nothing", check=False)
         assert done.returncode == 1
@@ -204,7 +206,7 @@ def test_jobs_that_have_ended_are_deleted(service: Service) -> None:
         assert [job.id for job in client.jobs().jobs] == [running]
 
 
-def test_the_pool_at_a_glance_shows_who_holds_what_and_why_others_wait(service: Service) -> None:
+def test_status_shows_who_holds_gpus_and_why_others_wait(service: Service) -> None:
     service.start()
     service.cli("submit", "--no-files", "--name", "big", "--gpus", "3", "--", "sleep", "1000")
     with service.client() as client:
@@ -241,7 +243,7 @@ def test_a_gang_of_groups_from_a_job_file(service: Service) -> None:
     assert "workers: a job with groups sets it in each group." in refused.stderr
 
 
-def test_the_good_end_of_a_gangs_leader_is_that_of_the_job(service: Service) -> None:
+def test_a_job_succeeds_when_its_leader_succeeds(service: Service) -> None:
     service.start()
     (service.work / "job.yaml").write_text(
         "command: [sh, -c, 'test $RUNAI_GROUP = launcher || exec sleep 1000']\n"
@@ -253,6 +255,24 @@ def test_the_good_end_of_a_gangs_leader_is_that_of_the_job(service: Service) -> 
     assert (found["state"], found["exit_code"]) == ("succeeded", 0)
     assert found["attempts"][0]["exit_codes"] == [-15, -15, 0]
     assert [group["leader"] for group in found["groups"]] == [False, True]
+
+
+def test_users_groups_and_sessions_over_the_command_line(service: Service) -> None:
+    service.start()
+    assert service.cli("group", "set", "ml-101", "--build-quota", "0.5").stdout == (
+        "Each user of group ml-101 may hold 0.5 GPUs for building.\n"
+    )
+    assert service.cli("user", "set", "ada", "--build-quota", "1").stdout == ("User ada may hold 1 GPU for building.\n")
+    assert re.search(r"^ml-101 +0\.5 +0$", service.cli("group", "list").stdout, re.MULTILINE)
+    assert re.search(r"^ada +0 +1 +user$", service.cli("user", "list", "--find", "ad").stdout, re.MULTILINE)
+    service.cli("user", "set", "ada", "--build-quota", "none")
+    refused = service.cli("user", "set", "ada", "--build-quota", "none", check=False)
+    assert (refused.returncode, refused.stderr) == (1, "The user 'ada' has no build quota of its own.\n")
+    with service.client() as client:
+        session = client.open_session(SessionOpen(user="ada", server="lab", gpus=1)).id
+    assert session in service.cli("session", "list").stdout
+    assert service.cli("session", "stop", session).stdout == f"The server of session {session} is stopped.\n"
+    assert service.cli("session", "list").stdout == "No sessions.\n"
 
 
 def test_projects_and_the_pool_file_over_the_command_line(service: Service) -> None:
@@ -374,7 +394,7 @@ def test_what_is_wrong_is_one_sentence(shared: Service, words: list[str], status
         assert client.jobs().jobs == []
 
 
-def test_a_scheduler_that_is_named_and_down_is_one_sentence(service: Service) -> None:
+def test_an_unreachable_scheduler_is_reported_in_one_sentence(service: Service) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     done = subprocess.run(
@@ -418,11 +438,9 @@ def test_after_kill_9_running_jobs_are_found_queued_ones_run_and_each_runs_once(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_killed_again_and_again_at_any_instant_it_loses_nothing_and_runs_nothing_twice(
-    service: Service, seed: int
-) -> None:
-    """Jobs are sent while the scheduler dies under the sender; what was acknowledged runs once, and so does what was
-    sent again with its key because the answer was lost."""
+def test_repeated_kills_lose_nothing_and_run_nothing_twice(service: Service, seed: int) -> None:
+    """The scheduler dies during submissions: acknowledged jobs run once, and so do those that are submitted again with
+    their key after a lost response."""
     chance = random.Random(seed)
     diary = service.work / "diary"
     program = f"import os; open({str(diary)!r}, 'a').write(os.environ['RUNAI_JOB_ID'] + '\\n')"
@@ -447,7 +465,7 @@ def test_killed_again_and_again_at_any_instant_it_loses_nothing_and_runs_nothing
 # -- configuration ------------------------------------------------------------------------------------------
 
 
-def test_configuration_comes_from_file_environment_and_command_line_the_later_winning(
+def test_configuration_from_file_environment_and_command_line_in_rising_precedence(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = service.work / ".jupyter" / "jupyter_runai_config.py"
@@ -473,9 +491,7 @@ def _with(service: Service, **variables: str):  # type: ignore[no-untyped-def]
     return lambda self: {**environment, **variables}
 
 
-def test_a_pool_file_is_brought_about_when_it_changes_and_what_is_applied_later_holds(
-    service: Service, tmp_path: Path
-) -> None:
+def test_a_changed_pool_file_is_applied_at_start_and_later_changes_are_kept(service: Service, tmp_path: Path) -> None:
     file = tmp_path / "pool.yaml"
 
     def guaranteed() -> float | None:
@@ -501,7 +517,7 @@ def test_a_pool_file_is_brought_about_when_it_changes_and_what_is_applied_later_
     assert told[2].startswith("(pool file)  project vision: ")
 
 
-def test_a_pool_file_that_would_orphan_jobs_is_not_applied_and_the_service_goes_on(
+def test_a_pool_file_that_would_orphan_jobs_is_not_applied_and_the_service_starts(
     service: Service, tmp_path: Path
 ) -> None:
     service.start()

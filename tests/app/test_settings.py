@@ -1,4 +1,4 @@
-"""Each setting of the service makes a difference: `jupyter runai serve` as a process of its own, started with it."""
+"""Each setting of the service takes effect: `jupyter runai serve` in a separate process, started with it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_db_url_names_the_database(service: Service, tmp_path: Path) -> None:
     assert not (service.folder.path / "runai.sqlite").exists()
 
 
-def test_declared_gpus_are_the_pools(service: Service) -> None:
+def test_the_pool_has_the_declared_gpus(service: Service) -> None:
     service.options = ()
     service.start("--declared-gpus=7")
     with service.client() as client:
@@ -55,7 +55,7 @@ def test_declared_gpus_are_the_pools(service: Service) -> None:
 
 
 def test_node_pools_share_the_gpus_of_a_machine(service: Service, tmp_path: Path) -> None:
-    """And a `pool_file` is brought about at the start."""
+    """Also a `pool_file` is applied at the start."""
     file = tmp_path / "pool.yaml"
     file.write_text(
         "node_pools: [{name: build, environment: build, gpus: 0}, {name: big, environment: train, gpus: 3}, "
@@ -81,7 +81,7 @@ def test_auth_by_the_state_folders_token_or_by_a_hub(service: Service, auth: str
 
 
 def test_jobs_as_owner_needs_root_and_a_folder_that_owners_can_access(service: Service) -> None:
-    """What then runs as whom is seen behind a hub, in `tests/hub/test_system_users.py`."""
+    """Its effect on accounts is tested behind a hub, in `tests/hub/test_system_users.py`."""
     assert service.spawn("--jobs-as=owner").wait(20) != 0
     sentence = "The owners of jobs cannot access" if os.geteuid() == 0 else "root"
     assert sentence in service.log.read_text()

@@ -1,4 +1,4 @@
-"""Two schedulers, of which one leads: on one machine the lock on their state folder elects it."""
+"""Two schedulers, one of them the leader: on one machine, the lock on their state folder elects it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def answer_of(port: int, path: str) -> httpx.Response | None:
 
 
 def beside(service: Service) -> tuple[subprocess.Popen[bytes], int]:
-    """A second scheduler, standing by."""
+    """A second scheduler, as standby."""
     port = any_free()
     process = service.spawn(f"--port={port}")
     until(lambda: answer_of(port, "/healthz"))
     return process, port
 
 
-def test_a_standby_is_alive_and_not_ready_and_says_where_the_leader_is(service: Service) -> None:
+def test_a_standby_is_alive_not_ready_and_names_the_leader(service: Service) -> None:
     leader = service.start()
     _, port = beside(service)
     alive = answer_of(port, "/healthz")
@@ -74,7 +74,7 @@ def test_a_standby_takes_over_and_the_jobs_keep_running(service: Service, orderl
     assert (ended.state, len(ended.attempts)) == ("succeeded", 1)
 
 
-def test_a_standby_that_is_told_to_stop_ends(service: Service) -> None:
+def test_a_standby_ends_on_sigterm(service: Service) -> None:
     service.start()
     standby, _ = beside(service)
     standby.terminate()

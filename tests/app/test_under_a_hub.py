@@ -1,4 +1,4 @@
-"""The service as a hub starts it: the hub says where it answers, and does not outlive it."""
+"""The service as started by a hub: the hub sets its address, and it does not outlive the hub."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ import subprocess, sys, time
 subprocess.Popen([sys.executable, "-m", "scheduler.service.app", *sys.argv[1:]])
 time.sleep(1000)
 """
-"""What a hub is to its services: the process that started them, and may be killed."""
+"""A substitute for the hub: the process that started the service, and may be killed."""
 
 
 def hub_variables(port: int) -> dict[str, str]:
-    """What a hub sets for its service."""
+    """The environment that a hub sets for its service."""
     prefix = "/hubs/a/services/runai/"
     return {
         "JUPYTERHUB_SERVICE_NAME": "runai",
@@ -54,7 +54,7 @@ def a_free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def test_it_answers_where_the_hub_says_and_a_new_hub_takes_over_from_a_killed_one(service: Service) -> None:
+def test_it_listens_at_the_hubs_address_and_a_new_hub_takes_over_from_a_killed_one(service: Service) -> None:
     port = a_free_port()
     hubs = [started_by_a_hub(service, port)]
     try:

@@ -1,7 +1,7 @@
-"""A state folder of the last release is brought up to date by this one's start, and holds everything that it held.
+"""The start of this release migrates a state folder of the last release, without loss.
 
-`upgrade/state-0.1.0.tar.gz` was left by that release when it was killed; `upgrade/answers-0.1.0.json` is what its API
-had told until then. `upgrade/make_state.py` made both.
+`upgrade/state-0.1.0.tar.gz` is the state of that release when it was killed; `upgrade/answers-0.1.0.json` has the last
+responses of its API. Both were created by `upgrade/make_state.py`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ TOLD = json.loads((HERE / "answers-0.1.0.json").read_text())
 IDS: dict[str, str] = TOLD["ids"]
 
 OF_A_PLAN = {"reason", "blocked_by", "position", "estimated_start", "over_quota"}
-"""What is told of an unfinished job by the latest plan, which is no part of the state."""
+"""The fields of an unfinished job that come from the latest plan, which is not part of the state."""
 
 
 @pytest.fixture
 def http(service: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[httpx.Client]:
-    """This release, started on the folder that the last one left on this machine."""
+    """This release, started on the last one's folder, as if left on this machine."""
     folder = service.folder.path
     with tarfile.open(HERE / "state-0.1.0.tar.gz") as archive:
         archive.extractall(folder.parent, filter="data")
@@ -49,7 +49,7 @@ def http(service: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[httpx.Cl
 
 
 def _move_to_this_machine(database: Path) -> None:
-    """Nodes are called after their machine."""
+    """Nodes are named after their machine."""
     with sqlite3.connect(database) as connection:
         for table in ("attempts", "sessions"):
             connection.execute(
@@ -64,7 +64,7 @@ def _here() -> str:
 
 
 def holds(now: Any, before: Any) -> bool:
-    """Whether all that was told before is told now; there may be more."""
+    """Whether the new response contains the old one; it may have more."""
     if isinstance(before, dict):
         return isinstance(now, dict) and all(key in now and holds(now[key], before[key]) for key in before)
     if isinstance(before, list):
@@ -81,7 +81,7 @@ def is_running(http: httpx.Client, name: str) -> bool:
     return bool(job(http, name)["state"] == "running")
 
 
-def test_everything_is_there(http: httpx.Client) -> None:
+def test_an_upgraded_state_is_complete(http: httpx.Client) -> None:
     answers: dict[str, Any] = TOLD["answers"]
     for path in ("pool/file", *(path for path in answers if path.endswith("/outputs"))):
         assert holds(http.get(path).json(), answers[path]), path
@@ -94,10 +94,18 @@ def test_everything_is_there(http: httpx.Client) -> None:
     jobs = http.get("jobs?limit=500").raise_for_status().json()["jobs"]
     for now, before in zip(jobs, answers["jobs?limit=500"]["jobs"], strict=True):
         volatile = set() if before["ended"] is not None else OF_A_PLAN
-        if before["state"] == "running":  # its workers have ended with the machine that they ran on
+        if before["state"] == "running":  # its workers ended with their machine
             volatile |= {"state", "attempts", "started"}
         lasting = {key: value for key, value in before.items() if key not in volatile}
         assert holds(now, lasting), before["name"]
+
+
+def test_an_upgraded_state_takes_schedules(http: httpx.Client) -> None:
+    assert http.get("schedules").json() == {"schedules": []}
+    sent = {"cron": "0 2 * * *", "timezone": "Europe/Berlin", "job": {"command": ["true"]}}
+    added = http.post("schedules", json=sent).raise_for_status().json()
+    ran = http.post(f"schedules/{added['id']}/run").raise_for_status().json()
+    assert http.get("jobs", params={"schedule": added["id"]}).json()["jobs"][0]["id"] == ran["id"]
 
 
 def test_a_job_whose_workers_are_gone_runs_again(http: httpx.Client, service: Service) -> None:
@@ -106,9 +114,8 @@ def test_a_job_whose_workers_are_gone_runs_again(http: httpx.Client, service: Se
     assert (first["number"], first["ending"]) == (1, "lost")
 
 
-def test_what_waits_waits_for_the_same(http: httpx.Client, service: Service) -> None:
-    """An array goes on one by one. When it is over, a job after its end starts, and one after its success never
-    will."""
+def test_a_waiting_job_waits_for_the_same(http: httpx.Client, service: Service) -> None:
+    """An array continues one by one. When it ends, a job after its end starts; one after its success never will."""
     assert http.post(f"jobs/{IDS['gang']}/cancel").is_success
     for number in range(3):
         name = f"member {number}"
@@ -121,7 +128,7 @@ def test_what_waits_waits_for_the_same(http: httpx.Client, service: Service) -> 
     assert job(http, "after success")["state"] == "cancelled"
 
 
-def test_what_was_sent_once_is_not_sent_again(http: httpx.Client) -> None:
+def test_an_idempotency_key_of_before_still_holds(http: httpx.Client) -> None:
     again = http.post("jobs", json={"command": ["true"]}, headers={"Idempotency-Key": "key-of-done"})
     assert again.json()["id"] == IDS["done"]
 

@@ -1,8 +1,8 @@
-"""The running service with 100,000 jobs waiting in one project: how soon a change is planned with and shown, and how
-long others wait meanwhile.
+"""The running service with 100,000 waiting jobs in one project: the time until a change is planned and shown, and the
+response times of other requests meanwhile.
 
-One job holds all GPUs but one. Jobs of another project get that one, one after the other; jobs of the crowd are
-cancelled in front of a row that a panel shows. Meanwhile the crowd changes, and other requests ask.
+One job holds all GPUs but one. Jobs of another project get that one in turn; jobs of the crowd are cancelled ahead of a
+row that a panel shows. Meanwhile the crowd changes, and other requests arrive.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ROUNDS = 40
 SHOWN = 100
 """Rows of the crowd that the panel shows, from the front."""
 CHANGES, ASKED = 5, 20
-"""Of the crowd and of others, a second."""
+"""Changes of the crowd and other requests, per second."""
 PING = 0.005
 
 
@@ -80,7 +80,7 @@ def crowd(waiting: int) -> Iterator[Job]:
 
 
 class Play:
-    """What happens, and how long each thing took, in seconds."""
+    """The load, and the durations measured, in seconds."""
 
     def __init__(self, url: str, waiting: int) -> None:
         self._url = url
@@ -124,7 +124,7 @@ class Play:
         text = (await Connection(self._url).ask("GET", "/metrics", ADMIN)).decode()
         return {part: float(value) for part, value in re.findall(r"runai_plan_seconds_(sum|count) (\S+)", text)}
 
-    # -- what is measured ---------------------------------------------------------------------------------
+    # -- measurements -------------------------------------------------------------------------------------
 
     async def _start_one(self) -> None:
         """Submit a job that can start at once."""
@@ -137,7 +137,7 @@ class Play:
         await asyncio.wait_for(ended, 60)
 
     async def _move_a_row(self, number: int) -> None:
-        """Cancel a job in front of those that the panel shows."""
+        """Cancel a job ahead of those that the panel shows."""
         self._moved = asyncio.get_running_loop().create_future()
         began = time.monotonic()
         id = f"j-{number:012}"
@@ -169,7 +169,7 @@ class Play:
             if line.startswith(b"data: "):
                 heard(json.loads(line[6:]))
 
-    # -- meanwhile ----------------------------------------------------------------------------------------
+    # -- background load ----------------------------------------------------------------------------------
 
     async def _change(self) -> None:
         body = JobSubmit(command=["python", "train.py"], gpus=2).model_dump_json(exclude_unset=True).encode()

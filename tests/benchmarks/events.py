@@ -1,8 +1,8 @@
-"""The event stream with many listeners: how late a change reaches them, and how long others wait meanwhile.
+"""The event stream with many listeners: the delay of a change, and the response times of other requests.
 
-The scheduler is a process of its own behind a hub that only knows tokens. Each listener is a user's server: a
-connection with a token of its own, in another process. Projects have 20 members, who see each other's jobs. While they
-listen, jobs are submitted and cancelled, and other users ask. Nothing starts: one job holds every GPU.
+The scheduler is a separate process behind a hub that only checks tokens. Each listener is a user's server: a connection
+with its own token, in another process. Projects have 20 members, who see each other's jobs. Meanwhile jobs are
+submitted and cancelled, and other users send requests. No job starts: one job holds every GPU.
 
     python events.py [LISTENERS [QUEUED]]
 """
@@ -37,9 +37,9 @@ from scheduler.store import ChangeSet, Store
 LISTENERS, QUEUED = 10_000, 10_000
 MEMBERS = 20
 CHANGES = 50
-"""A second: as many submissions as cancellations."""
+"""Per second: as many submissions as cancellations."""
 ASKED = 20
-"""Requests a second by others."""
+"""Other requests per second."""
 CONNECTIONS = 50
 SECONDS = 30
 WARM_UP = 10
@@ -54,7 +54,7 @@ _TOLD = re.compile(rb'"at":([0-9.]+),"kind":"job\.(?:submitted|state)"')
 
 @dataclass(frozen=True)
 class Place:
-    """Where a scheduler runs, again and again; `wait` is the command of a job that goes on until the end."""
+    """The environment of a scheduler, across restarts; `wait` is the command of a job that runs until the end."""
 
     folder: StateFolder
     hub_port: int
@@ -68,7 +68,7 @@ class Place:
 
 @contextmanager
 def service(place: Path) -> Iterator[Place]:
-    """A place for a scheduler behind a hub that only knows tokens. One job waits in it; it has ended at the end."""
+    """A place for a scheduler behind a hub that only checks tokens. Its waiting job ends with the context."""
     folder = StateFolder(place / "state")
     folder.open()
     flag = place / "go-on"
@@ -83,12 +83,12 @@ def service(place: Path) -> Iterator[Place]:
         knows.wait()
         flag.unlink()
         while not all((worker / "exit.json").exists() for worker in folder.path.glob("jobs/*/attempts/1/0")):
-            time.sleep(0.05)  # it is what a worker writes last
+            time.sleep(0.05)  # a worker writes it last
 
 
 @contextmanager
 def scheduler(place: Path, users: int, queued: int) -> Iterator[tuple[str, int]]:
-    """A scheduler whose pool is held by one job, with a queue behind it: its address and process."""
+    """A scheduler whose pool is held by one job, with a queue: its address and process."""
     with service(place) as here:
         write(here.folder, pool_of(users))
         with here.serving() as (url, _), Client(url, ADMIN) as client:
@@ -102,7 +102,7 @@ def scheduler(place: Path, users: int, queued: int) -> Iterator[tuple[str, int]]
 
 @contextmanager
 def serving(folder: StateFolder, hub_port: int) -> Iterator[tuple[str, int]]:
-    """The scheduler's process; the job that it has started goes on after it."""
+    """The scheduler's process; the job outlives it."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RUNAI_")}
     options = (f"--state-dir={folder.path}", f"--declared-gpus={GPUS}", "--auth=hub", "--log-level=40")
     process = subprocess.Popen(
@@ -145,7 +145,7 @@ def jobs(users: int, queued: int) -> Iterator[Job]:
 
 
 def write(folder: StateFolder, changes: ChangeSet) -> None:
-    """Into the state of a scheduler that does not run."""
+    """Write them into the state of a stopped scheduler."""
     store = Store(f"sqlite:///{folder.path}/runai.sqlite")
     store.open()
 
@@ -161,20 +161,20 @@ def project_of(user: int) -> str:
 
 
 def cost(pid: int) -> float:
-    """Seconds of a core that a process has used."""
+    """CPU seconds of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory(pid: int) -> float:
-    """The most memory that a process has had, in MB."""
+    """Peak memory of a process, in MB."""
     status = Path(f"/proc/{pid}/status").read_text()
     found = re.search(r"VmHWM:\s+(\d+) kB", status)
     assert found is not None
     return int(found[1]) * 1024 / 1e6
 
 
-# -- a hub that knows tokens: `user-7` is that user's --------------------------------------------------------
+# -- a hub that checks tokens: `user-7` is that user's -------------------------------------------------------
 
 
 async def hub(port: int) -> None:
@@ -196,11 +196,11 @@ async def hub(port: int) -> None:
         await server.serve_forever()
 
 
-# -- listeners, in a process of their own --------------------------------------------------------------------
+# -- listeners, in a separate process ------------------------------------------------------------------------
 
 
 class Listener(asyncio.Protocol):
-    """One connection. What all of them heard is in the class."""
+    """One connection. The class holds the events of all of them."""
 
     late: list[float] = []  # noqa: RUF012 (shared on purpose)
     received = 0
@@ -232,7 +232,7 @@ class Listener(asyncio.Protocol):
 
 
 async def listen(url: str, count: int, query: str) -> None:
-    """Open `count` connections; then answer each line of standard input with what was heard since the last."""
+    """Open `count` connections; then answer each line of standard input with the events since the last."""
     address = urlsplit(url)
     loop = asyncio.get_running_loop()
     turns = asyncio.Semaphore(100)
@@ -258,7 +258,7 @@ async def listen(url: str, count: int, query: str) -> None:
 
 
 class Listeners:
-    """The process that listens."""
+    """The listening process."""
 
     def __init__(self, url: str, count: int, query: str = "") -> None:
         self._process = subprocess.Popen(
@@ -284,11 +284,11 @@ class Listeners:
         self._process.wait()
 
 
-# -- changes and questions -----------------------------------------------------------------------------------
+# -- changes and requests ------------------------------------------------------------------------------------
 
 
 class Connection:
-    """As small a client as can be, with one request at a time."""
+    """A minimal client, with one request at a time."""
 
     def __init__(self, url: str) -> None:
         self._address = urlsplit(url)
@@ -313,9 +313,9 @@ class Connection:
 
 
 class Load:
-    """Changes and questions at a steady rate, whether those before have been answered or not.
+    """Send changes and requests at a steady rate, whether or not earlier ones have been answered.
 
-    What waits for a connection has begun.
+    The time waiting for a connection counts.
     """
 
     def __init__(self, url: str, users: int, queued: int) -> None:
@@ -371,7 +371,7 @@ def told(figure: str, value: float, unit: str) -> None:
 
 
 def many(listeners: int, queued: int, query: str) -> None:
-    """Changes among many listeners."""
+    """Measure changes with many listeners."""
     with (
         tempfile.TemporaryDirectory() as place,
         scheduler(Path(place), max(listeners, MEMBERS), queued) as (url, pid),

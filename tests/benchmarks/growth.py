@@ -1,9 +1,7 @@
-"""How the time of one full cycle grows with nodes and with jobs, drawn for the documentation
-(`docs/images/growth.svg`).
+"""How the time of one full cycle grows with nodes and with jobs: the plot `docs/images/growth.svg`.
 
 The cases are those of `policy.py`, each over a range of sizes. Both axes are logarithmic, where n log n is nearly a
-straight line: one is drawn through the first point of each case. The figure that is told is how much steeper than that
-it becomes.
+straight line, drawn through the first point of each case. The figure is the ratio of the growth to n log n.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ def told(figure: str, value: float, unit: str) -> None:
 
 
 def steepness(points: list[tuple[int, float]]) -> float:
-    """The time at the largest size over what n log n makes of the time at the smallest."""
+    """The time at the largest size, divided by the time at the smallest scaled by n log n."""
     (least, first), (most, last) = points[0], points[-1]
     return last / (first * most * math.log(most) / (least * math.log(least)))
 

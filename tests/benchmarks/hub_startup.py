@@ -1,4 +1,4 @@
-"""How long it takes from `make run`, on a machine that has everything installed, to a notebook server that is ready."""
+"""The time from `make run`, with everything installed, to a ready notebook server."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def measure(state: Path) -> tuple[float, float]:
-    """Seconds until the hub has greeted, and from there until a user who logs in has a server that answers."""
+    """Seconds until the hub's greeting, and from a user's login until their server responds."""
     said = state / "said"
     with said.open("w") as out:
         began = time.perf_counter()
@@ -63,7 +63,7 @@ def measure(state: Path) -> tuple[float, float]:
 
 
 def start_server(url: str, password: str) -> None:
-    """As a browser does it: log in, be sent to the server that is being started, and wait."""
+    """As a browser: log in, follow the redirect to the starting server, and wait."""
     with httpx.Client(base_url=url, follow_redirects=True, timeout=60) as browser:
         (xsrf,) = re.findall(r'name="_xsrf"\s+value="([^"]+)"', browser.get("/hub/login").text)
         form = {"username": "ada", "password": password, "_xsrf": xsrf}

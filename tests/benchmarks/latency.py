@@ -1,7 +1,7 @@
-"""Submit → running on an idle pool through the client, against the bare start of the same Python program.
+"""Submit → running on an idle pool through the client, compared with the bare start of the same Python program.
 
 The job writes the time of its first line, after its imports. The bare start runs the same program as a plain child
-process. Both are medians, taken in turn so that a busy machine weighs on both alike.
+process. Both are medians, measured in turn so that load on the machine affects both alike.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def bare(imports: str, folder: Path) -> float:
 
 
 def submitted(client: Client, imports: str, folder: Path) -> tuple[float, float]:
-    """Seconds from submitting it to its first line, and until the client hears that it runs."""
+    """Seconds from submission to the first line, and until the client sees it running."""
     stamp = folder / "job"
     begun = time.time()
     job = client.submit(JobSubmit(command=program(imports, stamp), gpus=1))

@@ -1,4 +1,4 @@
-"""How long the local engine takes to start a worker, beside a bare Python, and to tell its end and its output."""
+"""The time of the local engine to start a worker, compared with a bare Python, and to report its end and output."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def main() -> None:
 
 
 async def starts(engine: LocalEngine, ended: dict[str, asyncio.Future[float]]) -> None:
-    """One job after the other; each says when its process began."""
+    """One job after the other; each prints the start time of its process."""
     begins, ends = [], []
     for i in range(ROUNDS):
         job = f"start-{i}"
@@ -72,7 +72,7 @@ async def starts(engine: LocalEngine, ended: dict[str, asyncio.Future[float]]) -
 
 
 async def output(engine: LocalEngine, ended: dict[str, asyncio.Future[float]]) -> None:
-    """From a line's being printed to a follower's having it."""
+    """The time from printing a line until a follower has it."""
     ended["output"] = asyncio.get_running_loop().create_future()
     ticks = "import os,time\nfor _ in range(200): os.write(1, b'%.6f\\n' % time.time()); time.sleep(0.01)"
     await engine.launch(attempt("output", sys.executable, "-I", "-S", "-c", ticks))

@@ -1,8 +1,8 @@
-"""What a cell costs that trains on an idle pool, seen from a real kernel; nothing of it is the cell's own work.
+"""The overhead of a train cell on an idle pool, measured in a real kernel.
 
-A trivial cell's round trip is taken against the bare start of the interpreter that runs it, with what that has to
-import. Live output is the time from printing a line in the job to its arrival at the kernel's client. The rate is that
-of taking along and submitting an array of random numbers, which nothing can make smaller.
+A trivial cell's round trip is compared with the bare start of its interpreter, including imports. Live output is the
+time from printing a line in the job to its arrival at the kernel's client. The rate is that of capturing and submitting
+an array of random numbers, which cannot be compressed.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def live_output(kernel: Kernel) -> None:
 
 
 def flood(kernel: Kernel) -> None:
-    """A job prints 100 MB: how long that takes, and by how much the kernel that shows it has grown after it."""
+    """A job prints 100 MB: the time taken, and the growth of the kernel's memory."""
     process = psutil.Process(int(kernel.pid))
     before = process.memory_info().rss
     begun = time.time()
@@ -90,8 +90,7 @@ def flood(kernel: Kernel) -> None:
 
 
 def large_data(kernel: Kernel) -> None:
-    """Sent for the first time, and once more unchanged. What is captured is the cell's own time until it was
-    submitted."""
+    """Sent for the first time, and again unchanged. Capturing is the cell's time until its submission."""
     kernel.run(f"import numpy as np\ndata = np.random.default_rng(0).normal(size={MEBIBYTES} * 2**17)")
     for figure in ("numpy data taken along and submitted", "the same data taken along once more"):
         begun = time.time()

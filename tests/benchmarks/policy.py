@@ -1,9 +1,7 @@
-"""How long one full cycle of the policy takes.
-
-Seconds are those of the processor: what other processes of the machine take meanwhile is not counted.
+"""The time of one full cycle of the policy, in CPU seconds.
 
 Each case states its pool and its jobs exactly. A cycle is complete when every workload's decision has been read. Names
-run only those cases; `growth.py` draws how the time grows.
+as arguments select cases; `growth.py` plots the growth.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from scheduler.model import (
+    TRAIN_POOL,
     Environment,
     JobId,
     Node,
@@ -34,12 +33,12 @@ from scheduler.policy import Action, Plan, Planner, Snapshot, decide
 from scheduler.policy.play import carry_out
 
 RUNS = 3
-TRAIN = (NodePool("train", Environment.TRAIN),)
+TRAIN = (NodePool(TRAIN_POOL, Environment.TRAIN),)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A snapshot, and what a right plan for it does (checked, so that speed is never that of a wrong answer)."""
+    """A snapshot, and the correct plan for it (checked, so that no wrong plan is timed)."""
 
     name: str
     make: Callable[[], Snapshot]
@@ -62,7 +61,7 @@ def job(name: str, project: str, gpus: int = 1, workers: int = 1, at: float = -1
 
 
 def running(count: int, project: str, per_node: int = 8) -> tuple[Workload, ...]:
-    """One-GPU jobs that fill the nodes from the first one on."""
+    """One-GPU jobs that fill the nodes in order."""
     request = Request(ProjectName(project))
     return tuple(
         Workload(
@@ -112,7 +111,7 @@ def schedule_many(count: int = 1000, jobs: int = 64_000) -> Snapshot:
 
 
 def unschedulable(count: int = 500) -> Snapshot:
-    """Nine nodes can be cleared for the gang of ten; on every other one somebody can't be preempted."""
+    """Nine nodes can be cleared for the gang of ten; every other node has a job that cannot be preempted."""
     projects = (
         Project(ProjectName("over"), guaranteed=0),
         Project(ProjectName("fixed"), guaranteed=count * 8000),
@@ -128,7 +127,7 @@ def unschedulable(count: int = 500) -> Snapshot:
 
 
 def full(count: int = 10_000, held: int = 60_000, jobs: int = 100_000, projects: int = 200) -> Snapshot:
-    """The large pool when it is in use: 60,000 one-GPU jobs run anywhere, and gangs of 50 shapes wait for the rest."""
+    """The large pool in use: 60,000 one-GPU jobs run anywhere, and gangs of 50 shapes wait for the rest."""
     draw = random.Random(7)
     tree = [
         Project(ProjectName(f"p{n:03}"), guaranteed=8000 * count // projects, created=float(n)) for n in range(projects)
@@ -206,7 +205,7 @@ GROWTH: dict[str, tuple[Callable[[int], Snapshot], tuple[int, ...]]] = {
 
 
 def measure(snapshot: Snapshot) -> tuple[float, Plan]:
-    """The seconds of one cycle, the best of some, with every decision read."""
+    """The seconds of one cycle, the best of several, with every decision read."""
     best = float("inf")
     for _ in range(RUNS):
         gc.collect()
@@ -219,12 +218,11 @@ def measure(snapshot: Snapshot) -> tuple[float, Plan]:
 
 
 def steady() -> tuple[float, float]:
-    """The large pool once it is settled: the next plan after a job ends, and after one arrives (the worst of ten
-    each)."""
+    """The large pool in a steady state: the next plan after a job ends, and after one arrives (worst of ten each)."""
     snapshot = settled(large())
     planner = Planner(snapshot.pool, snapshot.nodes, snapshot.workloads)
     gc.collect()
-    gc.freeze()  # what is kept need not be looked through for garbage in the middle of a plan
+    gc.freeze()  # keeps the collector from scanning the snapshot during a plan
     draw = random.Random(11)
     ends, arrivals = [], []
     for n in range(10):
@@ -247,7 +245,7 @@ def steady() -> tuple[float, float]:
 
 
 def settled(snapshot: Snapshot) -> Snapshot:
-    """The snapshot once plans have been carried out until nothing changes."""
+    """The snapshot after plans have been carried out until nothing changes."""
     while (plan := decide(snapshot)).changes:
         print(f"settling: {len(plan.changes)} changes", file=sys.stderr)
         snapshot = replace(carry_out(snapshot, plan), now=snapshot.now + 60.0)

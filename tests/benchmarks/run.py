@@ -1,9 +1,8 @@
-"""Run the benchmarks beside this file and print one table: `make bench`, or with names, `run.py latency startup`.
+"""Run the benchmarks in this folder and print one table: `make bench`, or with names, `run.py latency startup`.
 
-A benchmark is a script. It prints each of its figures as one JSON object a line, `{"figure": …, "value": …, "unit":
-…}`, and whatever else it has to say to standard error. What a figure should be stands in `expectations.yaml`: `most`
-(less is better) or `least` (more is). The table says how far a figure is from it; nothing fails, since a loaded machine
-is no bug.
+A benchmark is a script. It prints each figure as a JSON object on one line, `{"figure": …, "value": …, "unit": …}`, and
+messages to standard error. `expectations.yaml` has the expected values: `most` (less is better) or `least` (more is).
+The table gives the ratio to them; nothing fails, since a loaded machine is no bug.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def figures(output: str) -> Iterator[dict[str, Any]]:
 
 
 def row(benchmark: str, figure: Mapping[str, Any], expected: Mapping[str, float]) -> tuple[str, ...]:
-    """A line of the table. The ratio is that of the figure to what is expected of it."""
+    """A line of the table, with the ratio of the figure to its expectation."""
     bound = expected.get("most", expected.get("least"))
     value = figure["value"]
     kept = bound is None or (value <= bound if "most" in expected else value >= bound)

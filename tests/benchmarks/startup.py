@@ -1,4 +1,4 @@
-"""How long one waits: for the scheduler to be ready, for the command line to say something."""
+"""The time until the scheduler is ready, and until the command line prints its first output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROUNDS = 7
 
 
 def ready(state_dir: Path) -> float:
-    """Seconds from starting the scheduler until its address is there, which it writes when it is ready."""
+    """Seconds from the scheduler's start until it writes its address, when it is ready."""
     folder = StateFolder(state_dir)
     begun = time.perf_counter()
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""How many submissions a second the scheduler acknowledges, each durable, over HTTP from 16 clients at once."""
+"""Durable submissions per second that the scheduler acknowledges, over HTTP from 16 concurrent clients."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def main() -> None:
                 time.sleep(0.02)
             asyncio.run(measure(endpoint.url, folder.token(), Path(place) / "go-on"))
         finally:
-            # The scheduler first, then the job that holds the pool, which ends with its file: none of the others
+            # The scheduler first, then the job that holds the pool, which ends with its file: no other job
             # starts.
             process.terminate()
             process.wait()
@@ -73,13 +73,13 @@ def tell(figure: str, value: float, unit: str) -> None:
 
 
 async def submit(url: str, token: str, jobs: int) -> list[float]:
-    """Submit so many jobs over `CLIENTS` connections, each with one request at a time; the seconds that each took."""
+    """Submit `jobs` jobs over `CLIENTS` connections, one request at a time on each; returns the seconds of each."""
     answered = await asyncio.gather(*(one_client(url, token, jobs // CLIENTS) for _ in range(CLIENTS)))
     return [seconds for times in answered for seconds in times]
 
 
 async def one_client(url: str, token: str, jobs: int) -> list[float]:
-    """A client as small as can be, so that the scheduler is what is measured."""
+    """A minimal client, so that only the scheduler is measured."""
     address = urlsplit(url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     body = JobSubmit(command=["python", "train.py", "--epochs", "3"], gpus=1).model_dump_json(exclude_unset=True)

@@ -1,4 +1,4 @@
-"""Bundles arrive whole or not at all, and none leads out of the folder it is unpacked to."""
+"""Bundles arrive whole or not at all, and unpack only into their folder."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_a_bundle_is_kept_by_its_digest(blobs: Blobs) -> None:
     assert await put(blobs, data) == name  # again: the same
 
 
-async def test_other_bytes_than_promised_are_refused_and_leave_nothing(blobs: Blobs, tmp_path: Path) -> None:
+async def test_bytes_with_another_digest_are_refused_and_leave_nothing(blobs: Blobs, tmp_path: Path) -> None:
     with blobs.receive("0" * 64) as incoming:
         incoming.write(b"something else")
         with pytest.raises(Invalid, match="Send it again"):
@@ -80,7 +80,7 @@ async def test_too_much_is_refused_while_it_arrives(blobs: Blobs, tmp_path: Path
     assert [path for path in (tmp_path / "blobs").rglob("*") if path.is_file()] == []
 
 
-async def test_what_was_on_its_way_when_the_scheduler_died_is_gone(blobs: Blobs, tmp_path: Path) -> None:
+async def test_incomplete_uploads_of_a_killed_scheduler_are_deleted(blobs: Blobs, tmp_path: Path) -> None:
     incoming = blobs.receive("0" * 64)
     incoming.write(b"half of it")
     Blobs(tmp_path).discard_incoming()
@@ -94,14 +94,14 @@ def test_only_a_digest_names_a_bundle(blobs: Blobs, name: str) -> None:
         blobs.path(name)
 
 
-async def test_a_missing_bundle_is_said_to_be_missing(blobs: Blobs, tmp_path: Path) -> None:
+async def test_a_missing_bundle_is_not_found(blobs: Blobs, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         blobs.size("0" * 64)
     with pytest.raises(Invalid):
         await blobs.unpack("0" * 64, tmp_path / "work")
 
 
-async def test_files_folders_modes_and_inner_links_come_out_as_they_were(blobs: Blobs, tmp_path: Path) -> None:
+async def test_files_folders_modes_and_inner_links_are_unpacked_unchanged(blobs: Blobs, tmp_path: Path) -> None:
     name = await put(
         blobs,
         tar(
@@ -120,7 +120,7 @@ async def test_files_folders_modes_and_inner_links_come_out_as_they_were(blobs: 
     assert sorted(path.name for path in work.parent.iterdir()) == ["work"]
 
 
-async def test_unpacked_once_it_stays_as_the_job_left_it(blobs: Blobs, tmp_path: Path) -> None:
+async def test_an_unpacked_folder_is_not_overwritten(blobs: Blobs, tmp_path: Path) -> None:
     name = await put(blobs, tar(file("a", b"1")))
     await blobs.unpack(name, tmp_path / "work")
     (tmp_path / "work/a").write_bytes(b"changed by the first attempt")
@@ -182,7 +182,7 @@ async def test_a_bundle_of_too_many_files_is_refused(blobs: Blobs, tmp_path: Pat
 
 
 async def test_headers_alone_cannot_grow_without_bound(blobs: Blobs, tmp_path: Path) -> None:
-    """Extended headers are no members; only the bound on everything unpacked stops them."""
+    """Extended headers are not members; only the bound on the total unpacked size stops them."""
     comment = b"17 comment=aaaaa\n"
     pax = _header(tarfile.XHDTYPE, len(comment)) + comment.ljust(512, b"\0")
     name = await put(blobs, gzip.compress(pax * 5000 + file("a")[0].tobuf() + b"\0" * 1024))
@@ -232,9 +232,7 @@ async def test_large_files_count_towards_the_bounds_and_must_be_there(blobs: Blo
 
 
 @pytest.mark.parametrize("left", [b"", b"half", b"\xff" * 3000])
-async def test_a_blob_that_the_disk_has_damaged_is_refused_and_can_be_sent_again(
-    blobs: Blobs, tmp_path: Path, left: bytes
-) -> None:
+async def test_a_damaged_blob_is_refused_and_can_be_uploaded_again(blobs: Blobs, tmp_path: Path, left: bytes) -> None:
     """By the scheduler that starts after the damage."""
     bundle, part = tar(file("train.py", b"print(1)\n")), os.urandom(1000)
     files = (LargeFile("data.bin", (await put(blobs, part),)),)

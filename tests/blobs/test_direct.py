@@ -1,4 +1,4 @@
-"""What is written past the page cache is what was given, on any file system, whole when it is closed."""
+"""Writes that bypass the page cache are correct on any file system, and complete on close."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.files.direct import BLOCK, DirectFile
 
 
 def places() -> list[Path | None]:
-    """A file system of the disk, and one in memory that has no such way."""
+    """A file system on the disk, and one in memory without direct I/O."""
     return [None, Path("/dev/shm")]
 
 

@@ -1,4 +1,4 @@
-"""A folder is deleted whatever is in it."""
+"""A folder is deleted whatever its content."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduler.files.removal import remove_tree
 
 
 @pytest.mark.parametrize("name", ["d", "d" * 200])
-def test_a_folder_goes_however_deep_it_is_and_nothing_that_is_linked_to(tmp_path: Path, name: str) -> None:
+def test_a_folder_of_any_depth_is_deleted_without_following_links(tmp_path: Path, name: str) -> None:
     outside, doomed = tmp_path / "outside", tmp_path / "doomed"
     outside.mkdir()
     (outside / "kept").touch()

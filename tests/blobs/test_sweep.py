@@ -1,4 +1,4 @@
-"""What no job refers to goes, unless it has just been put or asked for."""
+"""Unreferenced blobs are deleted, unless they were uploaded or requested recently."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_exactly_what_is_old_not_needed_and_not_asked_for_goes(
     assert [not blobs.exists(name) for name in names] == goes
 
 
-def test_one_that_was_swept_is_not_there_and_can_be_put_again(tmp_path: Path) -> None:
+def test_a_deleted_blob_can_be_uploaded_again(tmp_path: Path) -> None:
     blobs = Blobs(tmp_path)
     name = put(blobs, b"data", old=True)
     blobs.sweep((), YESTERDAY)
@@ -55,7 +55,7 @@ def test_one_that_was_swept_is_not_there_and_can_be_put_again(tmp_path: Path) ->
     assert blobs.path(name).read_bytes() == b"data"
 
 
-def test_who_was_told_that_it_is_there_finds_it_there(tmp_path: Path) -> None:
+def test_a_blob_that_was_looked_up_is_not_deleted(tmp_path: Path) -> None:
     blobs = Blobs(tmp_path)
     names = [put(blobs, b"%d" % n, old=True) for n in range(200)]
     with ThreadPoolExecutor(2) as pool:
@@ -65,7 +65,7 @@ def test_who_was_told_that_it_is_there_finds_it_there(tmp_path: Path) -> None:
         assert all(blobs.exists(name) for name in told.result())
 
 
-def test_who_has_put_it_is_forgotten_with_it(tmp_path: Path) -> None:
+def test_its_uploader_is_forgotten_with_a_blob(tmp_path: Path) -> None:
     blobs = Blobs(tmp_path)
     owners = Owners(tmp_path / "blobs" / "owners", blobs.size)
     gone, there = put(blobs, b"gone", old=True), put(blobs, b"there")

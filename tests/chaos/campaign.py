@@ -1,5 +1,4 @@
-"""What the tests of a campaign share: `RUNAI_CHAOS=1` (`make chaos`) gives them their long form, and each tells
-figures."""
+"""Shared by the chaos tests: `RUNAI_CHAOS=1` (`make chaos`) selects their long form, and each prints figures."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ LONG = bool(os.environ.get("RUNAI_CHAOS"))
 
 
 def seed() -> int:
-    """What a campaign of chance begins with: `RUNAI_SEED`, or another one each time in the long form. It is printed."""
+    """The seed of a random campaign: `RUNAI_SEED`, or a new one each time in the long form. It is printed."""
     number = int(os.environ.get("RUNAI_SEED") or (time.time_ns() % 2**32 if LONG else 1))
     print(f"RUNAI_SEED={number}", flush=True)
     return number

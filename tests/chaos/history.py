@@ -1,5 +1,5 @@
-"""The history of jobs as they record it themselves, in a folder that the scheduler does not know: by locks and marks,
-not by the scheduler's events.
+"""The history of jobs as recorded by themselves, with locks and marks in a folder unknown to the scheduler: independent
+of its events.
 
 Each worker locks a file for each of its GPUs and one for its rank of the job, and records when another worker holds a
 lock. In its job's file it records its start, each of its steps and its end.
@@ -40,10 +40,10 @@ mark(job, f"{attempt} {rank} ends")
 
 @dataclass(frozen=True)
 class History:
-    """What one job has marked."""
+    """The marks of one job."""
 
     begins: Counter[tuple[int, int]]
-    """How often each worker of each attempt has begun, by (attempt, rank)."""
+    """The number of starts by (attempt, rank)."""
     ends: Counter[tuple[int, int]]
 
     @property
@@ -52,14 +52,14 @@ class History:
 
 
 class HistoryRecorder:
-    """`folder` is where the workers leave their marks."""
+    """`folder` has the marks of the workers."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir()
 
     def command(self, steps: int) -> list[str]:
-        """A worker that takes so many steps, each of 50 ms."""
+        """The command of a worker that takes this many steps of 50 ms."""
         return [sys.executable, "-I", "-S", "-c", _WORKER, str(self.folder), str(steps)]
 
     def of(self, job: str) -> History:
@@ -72,6 +72,6 @@ class HistoryRecorder:
         return found
 
     def taken(self) -> list[str]:
-        """The GPUs and jobs that were given twice at the same time."""
+        """The GPUs and ranks that two workers held at the same time."""
         file = self.folder / "taken"
         return file.read_text().splitlines() if file.exists() else []

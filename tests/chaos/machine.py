@@ -1,8 +1,8 @@
-"""A machine whose power can be cut: one disk, an ext4 file system, and whatever runs on it.
+"""A machine whose power can be cut: one disk with an ext4 file system, and processes.
 
-The file system lies in a file and is mounted in a mount namespace of its own, in which every start has another boot id.
-The cut is the kernel's own (`EXT4_IOC_SHUTDOWN` without flushing the journal): from that instant nothing reaches the
-disk. Then every process of the namespace is killed, and the next start replays the journal as after a real power cut.
+The file system is a file mounted in its own mount namespace, with another boot id at every start. The cut is
+`EXT4_IOC_SHUTDOWN` without flushing the journal: from that instant nothing reaches the disk. Then every process of the
+namespace is killed, and the next start replays the journal as after a real power cut.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PATIENCE = 60.0
 
 _EXT4_IOC_SHUTDOWN = 0x8004587D
 _NO_LOG_FLUSH = struct.pack("I", 2)
-# Without auto_da_alloc: a rename does not bring a file's content to the disk, as on most other file systems.
+# Without auto_da_alloc: a rename does not flush a file's content to the disk, as on most other file systems.
 _BOOT = """
 set -e
 mount -o loop,noauto_da_alloc "$1" "$2"
@@ -37,7 +37,7 @@ exec "$@"
 
 
 class Machine:
-    """`start` boots it, with a scheduler; `cut` cuts its power. Its disk stays as it is in between."""
+    """`start` boots it with a scheduler; `cut` cuts its power. The disk is kept in between."""
 
     def __init__(self, folder: Path, megabytes: int = 128) -> None:
         self.folder = folder
@@ -55,7 +55,7 @@ class Machine:
 
     @property
     def disk(self) -> Path:
-        """The mounted file system, as seen from outside of its namespace."""
+        """The mounted file system, seen from outside its namespace."""
         assert self._process is not None
         return Path(f"/proc/{self._process.pid}/root{self._point}")
 
@@ -64,7 +64,7 @@ class Machine:
         return StateFolder(self.disk / "state")
 
     def run(self, *command: str) -> subprocess.Popen[bytes]:
-        """Boot, and run a command; skips where the machine that the tests run on does not let us mount."""
+        """Boot, and run a command; skips where mounting is not permitted."""
         self._boot.write_text(f"{uuid.uuid4()}\n")
         before = self.log.stat().st_size if self.log.exists() else 0
         ready, told = os.pipe()
@@ -87,7 +87,7 @@ class Machine:
         return self._process
 
     def start(self) -> None:
-        """Boot with a scheduler on the disk; it may not be ready yet."""
+        """Boot and start a scheduler; does not wait until it is ready."""
         self.run(
             *(sys.executable, "-m", "scheduler.service.app", f"--state-dir={self._point / 'state'}"),
             *("--auth=token", "--ip=127.0.0.1", "--declared-gpus=8"),
@@ -106,7 +106,7 @@ class Machine:
             time.sleep(0.01)
 
     def cut(self) -> None:
-        """Nothing that has not reached the disk ever will, and nothing runs any more."""
+        """Cut the power: unwritten data is lost, and all processes are killed."""
         assert self._process is not None
         namespace = os.readlink(f"/proc/{self._process.pid}/ns/mnt")
         disk = os.open(self.disk, os.O_RDONLY)
@@ -131,7 +131,7 @@ class Machine:
 
 
 def _kill_all(namespace: str) -> None:
-    """Kill every process of a mount namespace, and those that are being started."""
+    """Kill every process of a mount namespace, including those being started."""
     found = True
     while found:
         found = False

@@ -1,5 +1,4 @@
-"""A bad network in front of a port: it delays, cuts and resets connections at random bytes, and for a while it forwards
-nothing."""
+"""A bad network in front of a port: it delays, cuts and resets connections at random bytes, and stalls at times."""
 
 from __future__ import annotations
 
@@ -14,38 +13,37 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from scheduler.worker import agent
+from scheduler.worker.agent.requests import WAIT
 from tests.engines.remote import ADDRESS
 
 CHUNK = 2**16
 HEADERS = 700
-"""Bytes that a small request or answer has at the most."""
+"""The largest size of a small request or response, in bytes."""
 
 LONGEST_DELAY = 0.02
-"""Seconds that a chunk takes at the most."""
+"""The longest delay of a chunk, in seconds."""
 
 
 @dataclass
 class Network:
-    """What happens to the connections to `port`. Of those that break, one direction does at a byte that chance names,
-    often within the headers."""
+    """The faults of connections to `port`. They break in one direction at a random byte, often in the headers."""
 
     chance: random.Random
     port: int
     breaks: float = 0.4
-    """The part of connections that break."""
+    """The fraction of connections that break."""
     stalls: tuple[float, float] = (0.5, 1.5)
-    """The bounds, in seconds, of how long nothing is forwarded, and of how long it is in between."""
+    """The bounds, in seconds, of a stall and of the time between two stalls."""
     long_stalls: float = 0.0
-    """The part of stalls that outlast the agents' patience: what they had sent arrives after what they sent again."""
+    """The fraction of stalls longer than the agents' time-out: the first request arrives after its repetition."""
     seen: Counter[str] = field(default_factory=Counter)
-    """How often what happened."""
+    """The number of faults by kind."""
     _up: asyncio.Event = field(default_factory=asyncio.Event)
     _serving: set[asyncio.Task[None]] = field(default_factory=set)
 
     @asynccontextmanager
     async def between(self, port: int) -> AsyncIterator[None]:
-        """Who connects to `port` reaches `self.port` through it."""
+        """Connections to `port` are forwarded to `self.port`."""
         self._up.set()
         server = await asyncio.start_server(self._accept, ADDRESS, port)
         stalling = asyncio.create_task(self._stall())
@@ -66,7 +64,7 @@ class Network:
             long = self.chance.random() < self.long_stalls
             self.seen["long stalls" if long else "stalls"] += 1
             self._up.clear()
-            await asyncio.sleep(agent.WAIT + 12 if long else self.chance.uniform(*self.stalls))
+            await asyncio.sleep(WAIT + 12 if long else self.chance.uniform(*self.stalls))
             self._up.set()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -74,7 +72,7 @@ class Network:
         task = asyncio.create_task(self._forward(reader, writer))
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
-        task.add_done_callback(lambda _: writer.close())  # also where it was cancelled before it began
+        task.add_done_callback(lambda _: writer.close())  # also if it was cancelled before it began
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         ends = [math.inf, math.inf]
@@ -92,13 +90,13 @@ class Network:
                     _reset(writer)
                     _reset(onward)
         finally:
-            onward.close()  # first: this may be cancelled while it waits for the others
+            onward.close()  # first: this coroutine may be cancelled while it waits for the others
             request.cancel()
             answer.cancel()
             await asyncio.gather(request, answer, return_exceptions=True)
 
     async def _pass(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, end: float) -> bool:
-        """Forward until the source ends, or up to a byte: whether that was reached."""
+        """Forward until the source ends or the limit is reached; returns whether it was reached."""
         passed = 0
         while piece := await source.read(CHUNK):
             await asyncio.sleep(self.chance.uniform(0, LONGEST_DELAY))
@@ -113,7 +111,7 @@ class Network:
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    """Close with RST: what was sent may be lost on its way."""
+    """Close with RST: data in flight may be lost."""
     held = writer.get_extra_info("socket")
     if held is not None:
         with contextlib.suppress(OSError):

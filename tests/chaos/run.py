@@ -1,6 +1,6 @@
-"""The long forms of the campaign, one after the other, and one table of their figures: `make chaos`.
+"""Run the long forms of the chaos tests one after the other and print a table of their figures: `make chaos`.
 
-With names, only those: `python -m tests.chaos.run random_kills`. A form that takes longer than `BOUND` has failed.
+With names, only those: `python -m tests.chaos.run random_kills`. A test that takes longer than `BOUND` fails.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from scheduler.cli.text import Screen
 
 BOUND = 1800
-"""Seconds that one file of tests may take."""
+"""The time limit of a test file, in seconds."""
 
 ROOT = Path(__file__).parents[2]
 FORMS = [
@@ -47,7 +47,7 @@ def main(names: Sequence[str]) -> int:
 
 
 def run(form: Path) -> tuple[int, str]:
-    """The exit status of pytest and what it has said."""
+    """The exit status and the output of pytest."""
     command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", str(form)]
     try:
         done = subprocess.run(

@@ -1,9 +1,9 @@
 """`make soak MINUTES=120`: 20 events a second for a long time, and whether the scheduler's memory stays flat.
-`make soak DAYS=1`: so many days by a clock of its own, `test_a_day`.
+`make soak DAYS=1` runs `test_a_day` for one simulated day.
 
-A real scheduler with real jobs, three listeners and a reader of the API. Every second one job runs, one that waits is
-cancelled and another one takes its place, and waiting jobs are paused and resumed: 20 durable events. A line a minute
-says how much memory the scheduler has, with a sample every 10 s; the end says how much it grew.
+A real scheduler with real jobs, three listeners and a reader of the API. Every second one job runs, one waiting job is
+cancelled and replaced, and waiting jobs are paused and resumed: 20 durable events. Memory is sampled every 10 s and
+printed every minute; the last line gives the growth.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ from tests.app.conftest import Service, end_all
 
 LISTENERS = 3
 CHANGES = ((0.0, "run"), (0.3, "replace"), *((number / 7, "toggle") for number in range(7)))
-"""What is done in each second, and when: 4 events for the job that runs, 2 for the one that is replaced, 14 for the
-others."""
+"""The actions of each second: 4 events for the running job, 2 for the replaced one, 14 for the others."""
 WAITING = 50
 PERIOD = 10.0
 """Seconds between two samples."""
@@ -54,7 +53,7 @@ class Soak:
     """Seconds since the beginning, MiB."""
 
     async def prepare(self) -> None:
-        """A project that may hold one GPU and holds it, so that its other jobs wait."""
+        """A project at its limit of one GPU, so that its other jobs wait."""
         await self.client.project_put(ProjectEntry(name="waiting", limit=1, members=["*"]))
         holder = await self.client.submit(JobSubmit(command=["sleep", "infinity"], project="waiting", gpus=1))
         async for event in self.client.events(0, subject=holder.id):
@@ -67,7 +66,7 @@ class Soak:
         job = await self.client.submit(JobSubmit(command=["true"], project="waiting", gpus=1))
         self.waiting.append(job.id)
 
-    # -- what happens -------------------------------------------------------------------------------------
+    # -- the load -----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         await self.client.submit(JobSubmit(command=["true"], gpus=0.1))
@@ -77,25 +76,25 @@ class Soak:
         await self._submit()
 
     async def toggle(self) -> None:
-        """Pause a job that waits, and resume it."""
+        """Pause a waiting job, and resume it."""
         job = self.waiting.pop(0)
         await self.client.pause(job)
         await self.client.resume(job)
         self.waiting.append(job)
 
     async def listen(self, number: int) -> None:
-        """Count the events, as cheaply as can be: what they say is not read."""
+        """Count the events without parsing them."""
         last = 0
         stream = self.http.stream("GET", "events", headers={"Accept": "text/event-stream"}, timeout=None)
         async with stream as answer:
             async for line in answer.aiter_lines():
-                if line.startswith("id:") and (event := int(line[3:])) > last:  # else it is a passing one
+                if line.startswith("id:") and (event := int(line[3:])) > last:  # else it is transient
                     self.missed += event - last - 1 if self.heard[number] else 0
                     self.heard[number] += 1
                     last = event
 
     def reads(self) -> Iterator[Callable[[], Awaitable[object]]]:
-        """The views of a panel and of an administrator, in turn."""
+        """Request the views of a panel and of an administrator, in turn."""
         while True:
             yield from (self.client.me, self.client.pool, self.client.projects, self.client.jobs)
             yield lambda: self.client.explain(self.waiting[-1])
@@ -106,7 +105,7 @@ class Soak:
         await ask()
         self.latencies.append(time.perf_counter() - began)
 
-    # -- how it goes --------------------------------------------------------------------------------------
+    # -- measurement --------------------------------------------------------------------------------------
 
     async def soak(self, seconds: float) -> None:
         begin = time.monotonic()
@@ -123,7 +122,7 @@ class Soak:
             doing.add(task)
             done = {each for each in doing if each.done()}
             for each in (*done, *(each for each in listeners if each.done())):
-                each.result()  # what went wrong ends the soak
+                each.result()  # an error ends the soak
             doing -= done
         took = time.monotonic() - begin
         for task in (*doing, *listeners):
@@ -167,7 +166,7 @@ class Soak:
 
 
 async def soak(service: Service, seconds: float) -> None:
-    """Raises whatever a request raises: none may fail."""
+    """Raises the error of any request: none may fail."""
     assert service.process is not None
     endpoint, token = service.folder.endpoint(), service.folder.read_token()
     assert endpoint is not None

@@ -1,7 +1,7 @@
-"""The wall clock jumps, forward by a day and back by an hour, while jobs run: nobody is ended by a limit, no pause
-goes on for longer, nothing is lost and no time is negative.
+"""The wall clock jumps, forward by a day and back by an hour, while jobs run: no limit ends a job, no pause becomes
+longer, nothing is lost and no time is negative.
 
-The clock is that of the scheduler and of all that it starts; `clock.c`, which is built here, is preloaded into them.
+The test builds `clock.c` and preloads it into the scheduler and its child processes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HOUR, DAY = 3600, 86400
 
 
 class Clock:
-    """A wall clock that can be set, and a Python that goes by it, as does every Python that it starts."""
+    """A settable wall clock, and a Python that uses it, as do its child processes."""
 
     def __init__(self, folder: Path) -> None:
         compiler = shutil.which("cc")
@@ -41,7 +41,7 @@ class Clock:
         defined = f'-DOFFSET="{self._offset}"'
         command = [compiler, "-shared", "-fPIC", "-O1", "-Wall", defined, "-o", library, source, "-ldl"]
         subprocess.run(command, check=True)
-        # Beside it is what an environment consists of, so that it finds the same packages.
+        # The other files of the environment are beside it, so that it finds the same packages.
         self.python = folder / "bin/python"
         self.python.parent.mkdir()
         shutil.copy(Path(sys.prefix) / "pyvenv.cfg", folder)
@@ -52,7 +52,7 @@ class Clock:
         self.python.chmod(0o755)
 
     def set(self, seconds: int) -> None:
-        """Let it be so many seconds later than the machine's. It is mapped into memory, so it must not be cut short."""
+        """Set the offset from the machine's clock, in seconds. The file is memory-mapped and must not be truncated."""
         file = os.open(self._offset, os.O_WRONLY | os.O_CREAT, 0o600)
         os.pwrite(file, struct.pack("l", seconds), 0)
         os.close(file)
@@ -78,7 +78,7 @@ def now(python: Path) -> float:
 
 
 def test_every_python_goes_by_the_clock(clock: Clock) -> None:
-    """Of the clock itself: without this, the test below would prove nothing."""
+    """Checks the fake clock itself: without it, the test below would prove nothing."""
     before = now(clock.python)
     clock.set(DAY)
     assert now(clock.python) >= before + DAY
@@ -128,7 +128,7 @@ def test_a_clock_that_jumps_ends_and_loses_nothing(service: Service, clock: Cloc
 def test_a_job_that_saves_its_state_as_the_clock_is_set_back_has_not_succeeded(
     service: Service, clock: Clock, tmp_path: Path
 ) -> None:
-    """It ends well because it was asked to, though by the clock it ended before that."""
+    """It exits with 0 because it was asked to stop, though its end is before that by the clock."""
     service.start()
     ready, asked, go = (tmp_path / name for name in ("ready", "asked", "go"))
     saves = f"trap 'touch {asked}; while [ ! -e {go} ]; do sleep 0.05; done; exit 0' TERM"
@@ -148,14 +148,14 @@ def is_in(client: Client, job: str, state: JobState) -> bool:
 
 
 def check_times(job: JobView) -> None:
-    """What comes later is later."""
+    """Events are in order."""
     times = [job.submitted, *(t for a in job.attempts for t in (a.created, a.started, a.ended)), job.ended]
     known = [time for time in times if time is not None]
     assert known == sorted(known), job
 
 
 def check_numbers(service: Service, job: str) -> None:
-    """No figure that anybody is shown is negative."""
+    """No displayed figure is negative."""
     endpoint = service.folder.endpoint()
     assert endpoint is not None
     headers = {"Authorization": f"Bearer {service.folder.read_token()}"}

@@ -1,6 +1,6 @@
-"""Every file of the state folder, emptied, cut short or filled with noise in turn: the scheduler starts, has all that
-it acknowledged, and says which job was hurt. `RUNAI_CHAOS=1` takes every file in every way, else one of most kinds in
-one way.
+"""Each file of the state folder is emptied, truncated or overwritten with noise: the scheduler starts, has everything
+that it acknowledged, and names the affected job. `RUNAI_CHAOS=1` damages every file in every way; the default damages
+one file of most kinds in one way.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "noise": lambda content: NOISE,
 }
 MATTERS = re.compile(r"(?!jobs/|running/|blobs/owners/).*|.*/(claim|exit\.json)")
-"""What the start of a scheduler reads; tests/engines/test_damage.py does the same to the other files of a worker."""
+"""The files read at the start; tests/engines/test_damage.py covers the other files of a worker."""
 
 POOL_FILE = "projects:\n- {name: team, guaranteed: 2, members: ['*']}\n"
 
@@ -48,15 +48,15 @@ def is_running(client: Client, job: str) -> bool:
 
 @dataclass
 class Scene:
-    """A scheduler that has died with everything that ran, and what it had acknowledged. `kept` is its state folder."""
+    """A scheduler that was killed with all its processes, and what it had acknowledged. `kept` is its state folder."""
 
     service: Service
     kept: Path
     jobs: dict[str, str]
-    """By a name of ours."""
+    """By the test's own name for it."""
 
     def damage(self, name: str, damage: Callable[[bytes], bytes]) -> None:
-        """The state folder as it was left, but for one file."""
+        """A copy of the state folder with one file damaged."""
         state = self.service.folder.path
         shutil.rmtree(state)
         shutil.copytree(self.kept, state, symlinks=True)
@@ -119,13 +119,13 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 def files(scene: Scene) -> list[str]:
-    """All of them; those of the job last that ended after the scheduler."""
+    """All files; last those of the job that ended after the scheduler."""
     every = [str(path.relative_to(scene.kept)) for path in scene.kept.rglob("*") if path.is_file()]
     return sorted(every, key=lambda name: (scene.jobs["meanwhile"] in name, name))
 
 
 def kind(scene: Scene, name: str) -> str:
-    """What a file is: paths of the same kind differ in jobs, digests and numbers."""
+    """The kind of a file: paths of the same kind differ in jobs, digests and numbers."""
     for job_id in scene.jobs.values():
         name = name.replace(job_id, "job")
     return re.sub(r"[0-9a-f]{32,}|\b[0-9a-f]{2}\b|\d+", "#", name)

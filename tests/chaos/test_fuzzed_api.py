@@ -1,6 +1,6 @@
-"""Every operation of the API with requests that its description allows and requests that it does not, as an
-administrator, a member of a project, a stranger and nobody: no error of the server, and no answer that the description
-does not tell of. 500 is never told of; 503 is where something has to become free first.
+"""Sends valid and invalid requests to every operation of the API, as an administrator, a project member, a stranger and
+without a token: no server error, and only documented responses. 500 is never documented; 503 is, where a resource has
+to become free first.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ CHECKS = [
 
 @dataclass
 class Target:
-    """A scheduler that is fuzzed, with something of each kind in it."""
+    """The scheduler under test, with an object of each kind."""
 
     url: str
     things: dict[str, list[str]]
-    """What a path's parameter may name."""
+    """The values of path parameters."""
     statuses: Counter[int] = field(default_factory=Counter)
 
 
 @contextmanager
 def in_a_thread(folder: Path) -> Iterator[tuple[Service, Callable[[Any], Any]]]:
-    """The service in a thread of its own, and a way to run a coroutine there."""
+    """The service in its own thread, and a function that runs a coroutine there."""
     started: Future[tuple[Service, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def serve() -> None:
@@ -103,7 +103,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     with in_a_thread(tmp_path_factory.mktemp("fuzzed")) as (service, run):
         found = run(prepare(service))
         yield found
-        run(service.http["admin"].get("me"))  # it still answers
+        run(service.http["admin"].get("me"))  # it still responds
     tell("fuzzed API: operations", len(OPERATIONS))
     tell("fuzzed API: requests", sum(found.statuses.values()))
     tell(
@@ -113,7 +113,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
 
 
 async def prepare(service: Service) -> Target:
-    """Jobs of the owner (one has ended and left files, one runs, one waits), a session and a blob."""
+    """Jobs of the owner (one ended with files, one running, one waiting), a session, a schedule and a blob."""
     writes = 'echo line; echo result > "$RUNAI_OUTPUT_DIR/result"'
     ended = await service.submit(command=["sh", "-c", writes], gpus=1)
     running = await service.submit(gpus=1)
@@ -121,6 +121,8 @@ async def prepare(service: Service) -> Target:
     await service.until(ended["id"], JobState.SUCCEEDED)
     await service.until(running["id"], JobState.RUNNING)
     session = await service.http["owner"].post("sessions", json={"user": "ann"})
+    nightly = {"cron": "0 2 * * *", "job": {"command": ["true"], "project": "vision"}}
+    schedule = await service.http["owner"].post("schedules", json=nightly)
     blob = b"not a bundle"
     digest = sha256(blob).hexdigest()
     await service.http["owner"].put(f"blobs/{digest}", content=blob)
@@ -129,6 +131,7 @@ async def prepare(service: Service) -> Target:
         {
             "job_id": [ended["id"], running["id"], waiting["id"]],
             "session_id": [session.json()["id"]],
+            "schedule": [schedule.json()["id"]],
             "name": ["vision", "speech", "spare"],
             "path": ["result"],
             "area": ["output"],

@@ -1,5 +1,5 @@
-"""The power fails in the middle of a burst of submissions: the scheduler starts again, has everything that it
-acknowledged, and runs no attempt twice. `RUNAI_CHAOS=1` does it a hundred times.
+"""The power fails during a burst of submissions: the scheduler starts again, has everything that it acknowledged, and
+runs no attempt twice. `RUNAI_CHAOS=1` repeats it a hundred times.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(
 CUTS = 100 if LONG else 4
 CLIENTS = 4
 BURST = 15
-"""Jobs that each client submits at most between two cuts."""
+"""Upper bound of each client's submissions between two cuts."""
 
 
 @pytest.fixture
@@ -48,13 +48,13 @@ class Told:
 
     submitted: set[str] = field(default_factory=set)
     cancelled: dict[str, float] = field(default_factory=dict)
-    """The jobs that were to be cancelled, with the number of their attempts then; infinite where no answer came."""
+    """The jobs with a cancel request, and the number of their attempts then; infinite without a response."""
     succeeded: dict[str, int] = field(default_factory=dict)
-    """The jobs that were seen to have succeeded, with the number of their attempts."""
+    """The jobs that succeeded, with the number of their attempts."""
 
 
 def test_what_is_not_synced_is_lost_in_a_power_cut(machine: Machine) -> None:
-    """Of the machine itself: without this, the tests below would prove nothing."""
+    """Checks the machine itself: without it, the tests below would prove nothing."""
     machine.run("sleep", "600")
     for name in ("kept", "lost"):
         (machine.disk / name).write_text("content")
@@ -82,7 +82,7 @@ async def test_a_power_cut_loses_nothing_acknowledged_and_runs_nothing_twice(mac
             await asyncio.sleep(chance.uniform(0, 1))
             await asyncio.to_thread(machine.cut)
             await asyncio.gather(*clients)
-        if chance.random() < 0.3:  # and again, before it is ready or just then
+        if chance.random() < 0.3:  # and again, before or when it is ready
             machine.start()
             await asyncio.sleep(chance.uniform(0, 2.5))
             await asyncio.to_thread(machine.cut)
@@ -96,7 +96,7 @@ async def test_a_power_cut_loses_nothing_acknowledged_and_runs_nothing_twice(mac
 
 
 async def burst(client: AsyncClient, told: Told, marks: Path, chance: random.Random) -> None:
-    """Submit jobs, with files or without; cancel some, look at others. Ends when nobody answers any more."""
+    """Submit jobs, with and without files; cancel some, read others. Ends when the scheduler does not respond."""
     ours: list[str] = []
     try:
         for _ in range(BURST):
@@ -126,7 +126,7 @@ def note(job: JobView, told: Told) -> None:
 
 
 async def check(client: AsyncClient, told: Told, marks: Path) -> None:
-    """Everything that was acknowledged is there, and comes to its end."""
+    """Everything acknowledged is there, and finishes."""
     for job_id in sorted(told.submitted):
         job = await client.wait(job_id, timeout=PATIENCE)
         wanted = {JobState.SUCCEEDED, JobState.CANCELLED} if job_id in told.cancelled else {JobState.SUCCEEDED}

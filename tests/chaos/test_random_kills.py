@@ -1,8 +1,7 @@
-"""Everything is killed at random instants while people submit, cancel and pause: no job is lost, none runs twice, no
-GPU is given twice and nothing is forgotten running. What holds is seen from outside, by what the jobs themselves mark
-(`history`).
+"""Processes are killed at random while users submit, cancel and pause jobs: no job is lost, none runs twice, no GPU is
+allocated twice and no process is left running. The checks use what the jobs themselves record (`history`).
 
-`RUNAI_CHAOS=1` takes longer and kills a hub and its proxy, too; `RUNAI_SEED` repeats a run.
+`RUNAI_CHAOS=1` takes longer and also kills a hub and its proxy; `RUNAI_SEED` repeats a run.
 """
 
 from __future__ import annotations
@@ -48,13 +47,13 @@ __all__ = ["postgresql_server", "postgresql_url"]
 CLIENTS = 4
 PATIENCE = 120.0
 SESSION_OF = "ann"
-"""Whose session is open all the time."""
+"""The user whose session is always open."""
 
 T = TypeVar("T")
 
 
 class Target(ABC):
-    """Something that schedules, and what of it can be killed. `kinds` says how often what is chosen."""
+    """A deployment of the scheduler, and its processes to kill. `kinds` gives the weight of each kind."""
 
     kinds: dict[str, int]
     state_dir: Path
@@ -71,11 +70,11 @@ class Target(ABC):
 
     @abstractmethod
     def kill(self, kind: str, chance: random.Random) -> bool:
-        """Kill one of these, and start again what nobody else starts; false where there is none."""
+        """Kill a process of this kind, and restart it where nothing else does; false where there is none."""
 
     @abstractmethod
     def revive(self) -> None:
-        """Start again what has ended, as systemd does."""
+        """Restart ended processes, as systemd does."""
 
 
 def kill_one(pids: list[int], chance: random.Random) -> bool:
@@ -113,7 +112,7 @@ class Alone(Target):
         assert self.service.process is not None
         if kind == "scheduler":
             self.service.kill()
-            if chance.random() < 0.3:  # and again while it starts
+            if chance.random() < 0.3:  # kill it again while it starts
                 self.service.process = self.service.spawn()
                 time.sleep(chance.uniform(0, 1.5))
                 self.service.kill()
@@ -122,14 +121,14 @@ class Alone(Target):
         return kill_worker(kind, self.state_dir, self.service.process.pid, chance)
 
     def revive(self) -> None:
-        """A scheduler ends by itself where it cannot tell whether a change is durable."""
+        """A scheduler exits if it does not know whether a change is durable."""
         assert self.service.process is not None
         if self.service.process.poll() is not None:
             self.service.start()
 
 
 class OnPostgreSQL(Alone):
-    """The same with a database server, which ends the scheduler's connections."""
+    """A scheduler with a database server, which closes the scheduler's connections."""
 
     def __init__(self, folder: Path, db_url: str) -> None:
         super().__init__(folder, f"--db-url={db_url}")
@@ -153,7 +152,7 @@ class OnPostgreSQL(Alone):
 
 
 class WithAStandby(Alone):
-    """Two schedulers, of which one leads. Connections go to the leader, as a Service of Kubernetes sends them."""
+    """Two schedulers, one of them the leader. Connections go to the leader, as with a Kubernetes Service."""
 
     def __init__(self, folder: Path, db_url: str) -> None:
         super().__init__(folder, f"--db-url={db_url}", "--RunaiService.standby=True")
@@ -202,8 +201,8 @@ class WithAStandby(Alone):
 
 
 def kill_worker(kind: str, state_dir: Path, scheduler: int | None, chance: random.Random) -> bool:
-    """Kill the launcher, which is the scheduler's child, or a supervisor: the launcher's child, or nobody's any more. A
-    supervisor's own child is a worker that has not begun yet, and would fail as a worker that is killed does."""
+    """Kill the launcher, which is the scheduler's child, or a supervisor: the launcher's child, or an orphan. A
+    supervisor's own child is a worker that has not begun, and would fail as a killed worker does."""
     parents = {each.pid: each.parent for each in supervisors(state_dir)}
     launchers = [pid for pid, parent in parents.items() if parent == scheduler]
     found = [pid for pid, parent in parents.items() if parent not in parents or parent in launchers]
@@ -212,7 +211,7 @@ def kill_worker(kind: str, state_dir: Path, scheduler: int | None, chance: rando
 
 
 class BehindAHub(Target):
-    """A hub with its proxy, which starts the scheduler and starts it again. A start takes seconds."""
+    """A hub with its proxy, which starts and restarts the scheduler. A start takes seconds."""
 
     kills = 40
 
@@ -243,23 +242,23 @@ class BehindAHub(Target):
         return kill_worker(kind, self.state_dir, holder, chance)
 
     def revive(self) -> None:
-        """The hub does."""
+        """The hub restarts it."""
 
 
 @dataclass
 class Campaign:
-    """People at work, and what they were told."""
+    """Users, and the responses that they got."""
 
     target: Target
     recorder: HistoryRecorder
     chance: random.Random
     jobs: dict[str, JobSubmit] = field(default_factory=dict)
     cancelled: dict[str, float] = field(default_factory=dict)
-    """The jobs that were to be cancelled, with the number of their attempts then; infinite where they had ended."""
+    """The jobs with a cancel request, and the number of their attempts then; infinite where they had ended."""
     succeeded: dict[str, int] = field(default_factory=dict)
-    """The jobs that were seen to have succeeded, with the number of their attempts."""
+    """The jobs that succeeded, with the number of their attempts."""
     given_up: set[str] = field(default_factory=set)
-    """The jobs whose supervisors were killed so often, one after the other, that they are not tried again."""
+    """The jobs that are not retried, since their supervisors were killed too often."""
     kills: Counter[str] = field(default_factory=Counter)
     over: bool = False
 
@@ -283,7 +282,7 @@ class Campaign:
             await asyncio.to_thread(self.target.revive)
             self.kills[kind] += await asyncio.to_thread(self.target.kill, kind, self.chance)
 
-    # -- people -------------------------------------------------------------------------------------------
+    # -- users --------------------------------------------------------------------------------------------
 
     async def work(self, client: AsyncClient) -> None:
         """Submit jobs; cancel some, pause some, wait for some."""
@@ -326,12 +325,12 @@ class Campaign:
             assert job.id in self.cancelled, f"{job.id} was cancelled by nobody"
 
     def check_whole(self, job: JobView) -> None:
-        """What is said to have succeeded has: each of its workers came to its end in the last attempt."""
+        """Each job that is reported as succeeded has: all its workers finished in the last attempt."""
         ends = self.recorder.of(job.id).ends
         last = len(job.attempts)
         assert all(ends[last, rank] == 1 for rank in range(self.jobs[job.id].workers or 1)), (job, ends)
 
-    # -- what holds ---------------------------------------------------------------------------------------
+    # -- invariants ---------------------------------------------------------------------------------------
 
     def check(self) -> None:
         found = {job: self.recorder.of(job) for job in self.jobs}
@@ -361,7 +360,7 @@ class Campaign:
 
 
 async def insist(ask: Callable[[], Awaitable[T]]) -> T:
-    """Ask until there is an answer. What a caller may be told while things are started again is not one."""
+    """Repeat the request until it is answered. Errors that are expected during a restart do not count."""
     async with asyncio.timeout(PATIENCE):
         while True:
             try:

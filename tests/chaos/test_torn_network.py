@@ -1,6 +1,5 @@
-"""Agents whose network is slow and breaks all the time: what they fetch, print, report and write is whole, nothing
-comes twice, and their end is heard.
-
+"""Agents on a slow network that breaks all the time: what they fetch, print, report and write arrives whole and once,
+and so does their end.
 `RUNAI_CHAOS=1` takes longer; `RUNAI_SEED` repeats the choices of a run.
 """
 
@@ -97,7 +96,7 @@ async def test_a_network_that_breaks_loses_nothing_and_repeats_nothing(
 
 
 async def complete(here: Scheduler, job: str, large: bytes) -> None:
-    """A job ends, and everything that it has written is there, once."""
+    """A job ends, and all its files are there, once."""
     files = here.backend.files
     for rank in range(WORKERS):
         end = await here.end(job, rank)
@@ -121,7 +120,7 @@ def packed(words: bytes) -> bytes:
 
 
 async def keep(setup: RemoteNetworkSetup, content: bytes) -> str:
-    """Have the scheduler keep a blob; its digest."""
+    """Upload a blob; returns its digest."""
     digest = hashlib.sha256(content).hexdigest()
     with Blobs(setup.folder).receive(digest) as incoming:
         incoming.write(content)

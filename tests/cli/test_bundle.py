@@ -1,4 +1,4 @@
-"""What a job takes along from a folder: what, how, and when it is refused."""
+"""The bundle of a job's folder: its files, its format, and when it is refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def members(data: bytes) -> dict[str, tarfile.TarInfo]:
         return {member.name: member for member in archive}
 
 
-def test_takes_the_files_and_leaves_behind_what_nobody_meant(tmp_path: Path) -> None:
+def test_packs_files_without_hidden_ones_and_caches(tmp_path: Path) -> None:
     fill(tmp_path, "train.py", "lib/model.py", "data/x.csv")
     fill(tmp_path, ".git/config", ".ssh/id_rsa", ".env", ".ipynb_checkpoints/a.ipynb", "lib/__pycache__/m.pyc")
     fill(tmp_path, "node_modules/a/index.js", ".venv/pyvenv.cfg", "env/pyvenv.cfg", "env/lib/python/a.py")
@@ -61,7 +61,7 @@ def test_rules_above_count_only_inside_a_repository(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rule", ["/.runai/", "ada/"])
-def test_a_folder_that_its_repository_leaves_out_is_taken_all_the_same(tmp_path: Path, rule: str) -> None:
+def test_a_folder_that_its_repository_ignores_is_packed(tmp_path: Path, rule: str) -> None:
     fill(
         tmp_path,
         ".git/config",
@@ -124,7 +124,7 @@ def test_the_same_files_give_the_same_bytes(tmp_path: Path) -> None:
     assert snapshot(second).digest != one.digest
 
 
-def test_modes_and_contents_come_along_and_owners_do_not(tmp_path: Path) -> None:
+def test_modes_and_contents_are_packed_and_owners_are_not(tmp_path: Path) -> None:
     fill(tmp_path, "run.sh", "a.txt")
     (tmp_path / "run.sh").chmod(0o700)
     found = members(snapshot(tmp_path).data)
@@ -132,7 +132,7 @@ def test_modes_and_contents_come_along_and_owners_do_not(tmp_path: Path) -> None
     assert all((m.uid, m.gid, m.uname, m.mtime) == (0, 0, "", 0) for m in found.values())
 
 
-def test_links_inside_are_kept_and_links_that_lead_out_stay_behind(tmp_path: Path) -> None:
+def test_inner_links_are_packed_and_links_out_of_the_folder_are_not(tmp_path: Path) -> None:
     fill(tmp_path, "outside/data", "work/a.py")
     (tmp_path / "work/same.py").symlink_to("a.py")
     (tmp_path / "work/out").symlink_to("../outside")
@@ -143,7 +143,7 @@ def test_links_inside_are_kept_and_links_that_lead_out_stay_behind(tmp_path: Pat
     assert [e.path for e in bundle.listing.entries] == ["a.py", "same.py"]
 
 
-def test_extra_files_are_put_in_and_win(tmp_path: Path) -> None:
+def test_extra_files_replace_others(tmp_path: Path) -> None:
     fill(tmp_path, "a.py")
     data = snapshot(tmp_path, extra={"a.py": b"better", ".runai/cell.py": b"1"}).data
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
@@ -153,7 +153,7 @@ def test_extra_files_are_put_in_and_win(tmp_path: Path) -> None:
         assert archive.getnames() == [".runai/cell.py", "a.py"]
 
 
-def test_too_large_names_what_is_large_and_the_way_out(tmp_path: Path) -> None:
+def test_a_too_large_folder_is_refused_with_its_largest_files_and_advice(tmp_path: Path) -> None:
     fill(tmp_path, "train.py")
     fill(tmp_path, "data/a.bin", "data/b.bin", content="x" * 3000)
     with pytest.raises(TooLarge) as refused:

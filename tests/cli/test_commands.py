@@ -1,4 +1,4 @@
-"""How words become a command: what is the job's own, what travels with it, and what is said when they make no sense."""
+"""From words to a command: the job's own options, the files sent with it, and the messages for invalid input."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import pytest
 from scheduler import __version__
 from scheduler.cli import main
 from scheduler.cli.apply import describe
+from scheduler.cli.audit import row
 from scheduler.cli.parser import read
 from scheduler.cli.submit import variables, what_runs
 from scheduler.errors import Invalid, Misused, NotFound
-from scheduler.schema import Change
+from scheduler.schema import AuditEntry, Change
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["--gpus", "2", "--", "python", "train.py"], "command", ["python", "train.py"]),
     ],
 )
-def test_what_runs(folder: Path, words: list[str], kind: str, command: list[str]) -> None:
+def test_the_program_of_a_command_line(folder: Path, words: list[str], kind: str, command: list[str]) -> None:
     found = what_runs(read(["submit", *words]))
     assert found is not None
     assert (found.kind, found.command) == (kind, tuple(command))
@@ -90,7 +91,7 @@ def test_without_files_a_script_runs_where_it_is(folder: Path) -> None:
         (["../train.py"], NotFound, "There is no file"),
     ],
 )
-def test_what_does_not_run(folder: Path, words: list[str], error: type[Exception], sentence: str) -> None:
+def test_invalid_programs_are_refused(folder: Path, words: list[str], error: type[Exception], sentence: str) -> None:
     with pytest.raises(error, match=sentence.replace("(", r"\(")):
         what_runs(read(["submit", *words]))
 
@@ -101,7 +102,7 @@ def test_a_script_outside_the_folder_is_refused(folder: Path, monkeypatch: pytes
         what_runs(read(["submit", "../train.py"]))
 
 
-def test_variables_are_those_that_are_named_and_where_programs_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_gets_the_named_variables_and_the_search_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", {"PATH": "/bin", "SECRET": "s", "SEED": "7", "VIRTUAL_ENV": "/env"})
     assert variables() == {"PATH": f"{Path(sys.executable).parent}:/bin", "VIRTUAL_ENV": "/env"}
     assert read(["submit", "--env", "A=b=c", "--env", "SEED"]).env == {"A": "b=c", "SEED": "7"}
@@ -126,7 +127,7 @@ def test_variables_are_those_that_are_named_and_where_programs_are(monkeypatch: 
             ["submit", "train.py", "--epochs", "3"],
             "`submit` does not take '--epochs'; put the arguments of the job after",
         ),
-        (["list", "--", "x"], "Only `submit` takes words after `--`."),
+        (["list", "--", "x"], "Only `submit` and `schedule add` take words after `--`."),
         (["logs"], "The following arguments are required: JOB. See `jupyter runai logs --help`.\n"),
         (
             ["list", "--limit", "0"],
@@ -154,6 +155,7 @@ def test_variables_are_those_that_are_named_and_where_programs_are(monkeypatch: 
             ["submit", "--max-runtime", "soon", "x.py"],
             "'soon' is not a duration; write 90s, 30m, 2h, 1h30m or 1d",
         ),
+        (["priority", "1001", "j-1"], "'1001' is not a priority; write a number from 0 to 1000"),
         (["submit", "--memory", "lots", "x.py"], "'lots' is not an amount of memory; write 16GiB or 512MiB"),
         (["project", "set", "a", "--limit", "many"], "'many' is not an amount; write 0 or more, or `none`"),
         (
@@ -169,7 +171,7 @@ def test_variables_are_those_that_are_named_and_where_programs_are(monkeypatch: 
         (["apply"], "One of the arguments -f/--file --show is required."),
     ],
 )
-def test_words_that_make_no_sense_are_one_sentence_and_status_2(
+def test_misuse_is_one_sentence_and_status_2(
     words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -180,7 +182,7 @@ def test_words_that_make_no_sense_are_one_sentence_and_status_2(
     assert shown.err.count("\n") == 1
 
 
-def test_no_words_at_all_show_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([])
     assert ended.value.code == 2
@@ -193,7 +195,7 @@ def test_the_installed_command_says_its_version_and_needs_no_scheduler_for_it() 
     assert done.stdout == f"{__version__}\n"
 
 
-def test_help_needs_nothing_that_is_slow_to_import() -> None:
+def test_help_imports_no_slow_modules() -> None:
     slow = "{'pydantic', 'httpx', 'sqlalchemy', 'tornado', 'traitlets', 'yaml', 'jupyterhub'}"
     program = (
         f"import sys\nfrom scheduler.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n"
@@ -203,7 +205,7 @@ def test_help_needs_nothing_that_is_slow_to_import() -> None:
     assert done.stderr == ""
 
 
-def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     scenario = tmp_path / "s.json"
     scenario.write_text('{"nodes": [{"name": "n", "gpus": 1}], "projects": [], "jobs": []}\n' * 20_000)
     with subprocess.Popen(
@@ -254,3 +256,19 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
 )
 def test_a_change_in_words(change: Change, line: str) -> None:
     assert describe(change) == line
+
+
+@pytest.mark.parametrize(
+    ("user", "after", "told"),
+    [
+        ("root", None, ("root", "session s-1 (of ada)")),
+        (None, {"reason": "It was idle for 1 h."}, ("(scheduler)", "session s-1 (of ada): It was idle for 1 h.")),
+    ],
+)
+def test_the_audit_tells_who_stopped_a_server_and_why(
+    user: str | None, after: dict[str, str] | None, told: tuple[str, str]
+) -> None:
+    entry = AuditEntry(
+        id=1, at=0, user=user, action="remove", kind="session", name="s-1", before={"owner": "ada"}, after=after
+    )
+    assert row(entry)[1:] == told

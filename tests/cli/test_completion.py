@@ -1,4 +1,4 @@
-"""Tab in a shell, as argcomplete asks for it: the variables that bash sets, and the answer in a file."""
+"""Tab completion, in the protocol of argcomplete: variables set by bash, and the answer in a file."""
 
 from __future__ import annotations
 

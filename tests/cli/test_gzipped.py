@@ -1,4 +1,4 @@
-"""A gzip file that stores what cannot be made smaller."""
+"""A gzip file that stores incompressible data."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def test_what_goes_in_comes_out(recipe: list[tuple[bool, int, int]]) -> None:
     assert gzipped([b"".join(pieces)]) == packed, "how it is cut into writes is not part of it"
 
 
-def test_what_shrinks_is_compressed_and_the_rest_is_stored() -> None:
+def test_compressible_blocks_are_compressed_and_others_stored() -> None:
     noise = os.urandom(4 * BLOCK)
     assert len(gzipped([bytes(4 * BLOCK)])) < BLOCK / 10
     assert len(gzipped([noise])) < len(noise) * 1.001
     assert len(gzipped([noise, bytes(4 * BLOCK), noise])) < len(noise) * 2 * 1.001 + BLOCK
 
 
-def test_nothing_is_a_gzip_file_too() -> None:
+def test_empty_content_is_a_valid_gzip_file() -> None:
     assert gzip.decompress(gzipped([])) == b""

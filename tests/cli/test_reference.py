@@ -1,4 +1,4 @@
-"""The reference pages say what the commands, the service and the pool file really take: no more and no less."""
+"""The reference pages list exactly the options of the commands, the service and the pool file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ import pytest
 from pydantic import BaseModel
 
 from scheduler.cli.parser import parser
-from scheduler.schema import NodePoolEntry, PoolFile, ProjectEntry, QuotaEntry, SettingsEntry, UserEntry, WindowEntry
+from scheduler.schema import (
+    NodePoolEntry,
+    PoolFile,
+    ProjectEntry,
+    QuotaEntry,
+    SettingsEntry,
+    UserEntry,
+    UserGroupEntry,
+    WindowEntry,
+)
 from scheduler.service.app import FROM_ENVIRONMENT, RunaiService
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"
@@ -24,14 +33,14 @@ def sections(page: str) -> dict[str, str]:
 
 
 def commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Every command that reads its options here, with the heading that it is under."""
+    """Every command that reads its options here, with its heading."""
     found = next(a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
     for name, command in found.choices.items():
         if name in ("cancel", "pause", "resume"):
             yield "cancel, pause, resume", command
-        elif name == "project":
+        elif name in ("project", "schedule", "user", "group", "session"):
             verbs = next(a for a in command._actions if isinstance(a, argparse._SubParsersAction))
-            yield from (("project", verb) for verb in verbs.choices.values())
+            yield from ((name, verb) for verb in verbs.choices.values())
         elif name not in ("up", "serve"):
             yield name, command
 
@@ -39,6 +48,8 @@ def commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
 @pytest.mark.parametrize(("heading", "command"), [pytest.param(h, c, id=c.prog) for h, c in commands()])
 def test_every_option_of_a_command_is_on_the_page(heading: str, command: argparse.ArgumentParser) -> None:
     page = sections("cli.md")[heading]
+    if command.prog.endswith("schedule add"):
+        page += sections("cli.md")["submit"]  # whose options it takes
     for action in command._actions:
         if action.help == argparse.SUPPRESS:
             continue
@@ -91,6 +102,7 @@ def test_every_option_of_the_service_is_on_the_page() -> None:
         ("`projects[].quotas[]`", QuotaEntry),
         ("`projects[].windows[]`", WindowEntry),
         ("`users[]`", UserEntry),
+        ("`groups[]`", UserGroupEntry),
         ("`settings`", SettingsEntry),
     ],
 )

@@ -1,4 +1,4 @@
-"""What the command line shows: words for amounts and times, aligned columns, nothing that rewrites a terminal."""
+"""The command line's output: words for amounts and times, aligned columns, no terminal control sequences."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_durations_are_read(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "h", "1h30", "-5", "soon", "2w", "m30"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration; write 90s"):
         read_duration(text)
 
@@ -72,7 +72,7 @@ def test_memory_is_read(text: str, gib: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "GiB", "-1", "1e3", "12 apples", "1T"])
-def test_what_is_no_memory_is_refused(text: str) -> None:
+def test_an_invalid_amount_of_memory_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not an amount of memory"):
         read_memory(text)
 
@@ -98,7 +98,7 @@ def test_columns_are_aligned_and_empty_ones_left_out() -> None:
     assert out.getvalue() == "NAME  GPUS  WHY\na       10  x\n漢字     2\n"
 
 
-def test_no_colours_outside_a_terminal_and_none_where_they_are_not_wanted(
+def test_no_colours_outside_a_terminal_or_with_no_color(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
@@ -127,7 +127,7 @@ def test_widths_and_cuts() -> None:
     assert cut("abc", 4) == "abc"
 
 
-def test_a_job_that_waits_again_has_waited_since_it_stopped() -> None:
+def test_a_requeued_job_has_waited_since_it_stopped() -> None:
     job: Any = SimpleNamespace(submitted=1000.0, attempts=[])
     assert waiting_since(job) == 1000
     job.attempts = [SimpleNamespace(ended=1060.0), SimpleNamespace(ended=1300.0)]

@@ -1,4 +1,4 @@
-"""A scheduler in a process of its own, as `jupyter runai serve` starts it, which tests may kill and start again."""
+"""A scheduler in a separate process, as started by `jupyter runai serve`, which tests may kill and restart."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scheduler.discovery.statefolder import StateFolder
 
 
 class Scheduler:
-    """`start`, `kill` (as the power fails) and `stop` it; its state folder and its address stay the same."""
+    """`start`, `kill` (as in a power failure) and `stop` it; its state folder and its address stay the same."""
 
     def __init__(self, state_dir: Path) -> None:
         self.state_dir = state_dir

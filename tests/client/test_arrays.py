@@ -1,4 +1,4 @@
-"""Jobs that wait for jobs, with a scheduler in a process of its own that is killed; arrays on the command line."""
+"""Jobs that wait for jobs, with a scheduler process that is killed; arrays on the command line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def script(text: str, **rest: Any) -> JobSubmit:
 
 
 @pytest.mark.parametrize("code", [0, 3])
-def test_what_comes_after_a_job_that_ended_while_the_scheduler_was_dead(
+def test_a_dependent_job_starts_though_the_scheduler_was_dead_meanwhile(
     scheduler: Any, tmp_path: Path, code: int
 ) -> None:
     gate, ran = tmp_path / "gate", tmp_path / "ran"
@@ -46,7 +46,7 @@ def test_what_comes_after_a_job_that_ended_while_the_scheduler_was_dead(
         assert (client.job(anyway.id).started or 0) >= (client.job(first.id).ended or 0)
 
 
-def test_an_array_goes_on_over_a_kill_and_never_runs_more_at_once(scheduler: Any, tmp_path: Path) -> None:
+def test_an_array_continues_after_a_kill_within_max_parallel(scheduler: Any, tmp_path: Path) -> None:
     work = f"echo $RUNAI_ARRAY_INDEX >> {tmp_path}/begun; sleep 0.2; echo $RUNAI_ARRAY_INDEX >> {tmp_path}/ended"
     with scheduler.client() as client:
         array = client.submit_array(

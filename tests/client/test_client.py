@@ -1,4 +1,4 @@
-"""Both clients against a scheduler in a process of its own."""
+"""Both clients with a scheduler in a separate process."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def public(kind: type) -> dict[str, list[str]]:
     }
 
 
-def test_both_clients_can_do_the_same() -> None:
+def test_both_clients_have_the_same_methods() -> None:
     assert public(Client) == public(AsyncClient)
 
 
-def test_a_job_goes_all_the_way(scheduler: Any, tmp_path: Path) -> None:
+def test_a_job_is_submitted_followed_and_its_output_downloaded(scheduler: Any, tmp_path: Path) -> None:
     with scheduler.client() as client:
         assert client.me().admin
         digest = client.upload_bundle(bundle(**{"hello.txt": "hello\n"}))
@@ -76,7 +76,9 @@ def test_a_job_goes_all_the_way(scheduler: Any, tmp_path: Path) -> None:
         assert [one.id for one in client.jobs(state=[JobState.SUCCEEDED], mine=True).jobs] == [job.id]
 
 
-async def test_a_job_goes_all_the_way_asynchronously(scheduler: Any, tmp_path: Path) -> None:
+async def test_a_job_is_submitted_followed_and_its_output_downloaded_asynchronously(
+    scheduler: Any, tmp_path: Path
+) -> None:
     async with AsyncClient(scheduler.url, scheduler.token) as client:
         packed = tmp_path / "bundle.tar.gz"
         packed.write_bytes(bundle(**{"hello.txt": "hello\n"}))
@@ -151,7 +153,7 @@ def test_refusals_are_errors_with_their_sentence_and_field(scheduler: Any) -> No
         stranger.me()
 
 
-def test_a_scheduler_that_is_down_is_told_with_what_to_do(scheduler: Any) -> None:
+def test_an_unreachable_scheduler_is_reported_with_advice(scheduler: Any) -> None:
     scheduler.kill()
     with scheduler.client() as client:
         with pytest.raises(Unavailable, match=f"{scheduler.port}.*jupyter runai serve"):
@@ -161,13 +163,13 @@ def test_a_scheduler_that_is_down_is_told_with_what_to_do(scheduler: Any) -> Non
     scheduler.start()
 
 
-def test_another_web_server_is_no_scheduler(scheduler: Any) -> None:
+def test_another_web_server_is_not_taken_for_a_scheduler(scheduler: Any) -> None:
     with Client(f"{scheduler.url}elsewhere/", scheduler.token) as client, pytest.raises(NotFound):
         client.me()
 
 
 def whole_request(connection: socket.socket) -> bytes:
-    """A request with its body, however many pieces it comes in."""
+    """A request with its body, in any number of pieces."""
     request = b""
     while True:
         request += connection.recv(65536)
@@ -178,7 +180,7 @@ def whole_request(connection: socket.socket) -> bytes:
 
 
 class CutsOff(threading.Thread):
-    """A proxy that passes a request on and breaks off before the answer, the first time."""
+    """A proxy that forwards a request and, the first time, disconnects before the response."""
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
@@ -215,7 +217,7 @@ def test_a_submission_whose_answer_is_lost_is_sent_again_and_makes_one_job(sched
         assert [one.id for one in client.jobs().jobs] == [job.id]
 
 
-def test_an_event_that_breaks_off_in_the_middle_is_asked_for_again() -> None:
+def test_an_interrupted_event_is_requested_again() -> None:
     reader = EventReader(3)
     assert list(reader.feed("id: 4")) == []
     reader.broken()
@@ -225,7 +227,7 @@ def test_an_event_that_breaks_off_in_the_middle_is_asked_for_again() -> None:
     assert reader.last == 5
 
 
-def test_events_go_on_over_the_death_of_the_scheduler(scheduler: Any) -> None:
+def test_events_continue_after_a_restart_of_the_scheduler(scheduler: Any) -> None:
     with scheduler.client() as client:
         first = client.submit(script("true"))
         stream = client.events(0)
@@ -240,7 +242,7 @@ def test_events_go_on_over_the_death_of_the_scheduler(scheduler: Any) -> None:
     assert {event.subject for event in seen} >= {first.id, second.id}
 
 
-async def test_a_log_goes_on_over_the_death_of_the_scheduler(scheduler: Any, tmp_path: Path) -> None:
+async def test_a_log_continues_after_a_restart_of_the_scheduler(scheduler: Any, tmp_path: Path) -> None:
     go = tmp_path / "go"
     async with AsyncClient(scheduler.url, scheduler.token) as client:
         job = await client.submit(script(f"echo one; while [ ! -e {go} ]; do sleep 0.05; done; echo two"))
@@ -252,7 +254,7 @@ async def test_a_log_goes_on_over_the_death_of_the_scheduler(scheduler: Any, tmp
         assert b"".join([piece async for piece in pieces]) == b"two\n"
 
 
-def test_waiting_goes_on_over_the_death_of_the_scheduler(scheduler: Any) -> None:
+def test_waiting_continues_after_a_restart_of_the_scheduler(scheduler: Any) -> None:
     with scheduler.client() as client:
         job = client.submit(script("sleep 1"))
         found: list[JobState] = []

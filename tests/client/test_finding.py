@@ -1,4 +1,4 @@
-"""Where the client looks for its scheduler, and what it says where there is none."""
+"""Where the client looks for its scheduler, and its message if there is none."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def test_a_token_may_be_in_a_file(tmp_path: Path) -> None:
     assert found == Address("http://a/", "t")
 
 
-def test_inside_a_hubs_server_the_hubs_token_serves() -> None:
+def test_inside_a_hubs_server_the_hubs_token_is_used() -> None:
     assert find({"RUNAI_URL": "http://a/", "JUPYTERHUB_API_TOKEN": "h"}).token == "h"
     assert find({"RUNAI_URL": "http://a/", "JUPYTERHUB_API_TOKEN": "h", "RUNAI_TOKEN": "t"}).token == "t"
 
 
-def test_else_the_scheduler_of_the_state_folder_is_found(tmp_path: Path) -> None:
+def test_otherwise_the_scheduler_of_the_state_folder_is_found(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path / "state")
     folder.open()
     token = folder.token()
@@ -40,7 +40,7 @@ def test_else_the_scheduler_of_the_state_folder_is_found(tmp_path: Path) -> None
         find({"RUNAI_STATE_DIR": str(folder.path)})
 
 
-def test_where_there_is_none_it_says_how_to_start_one(tmp_path: Path) -> None:
+def test_without_a_scheduler_it_says_how_to_start_one(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="jupyter runai serve"):
         find({"RUNAI_STATE_DIR": str(tmp_path / "nothing")})
 
@@ -57,7 +57,7 @@ def test_a_token_is_not_shown() -> None:
 
 
 class _Elsewhere(BaseHTTPRequestHandler):
-    """A hub whose proxy does not know the scheduler: it sends everybody to its own pages."""
+    """A hub whose proxy does not know the scheduler: it redirects all requests to its own pages."""
 
     def do_GET(self) -> None:
         self.send_response(302)
@@ -69,7 +69,7 @@ class _Elsewhere(BaseHTTPRequestHandler):
         pass
 
 
-async def test_a_hub_that_answers_in_the_schedulers_place_is_not_taken_for_it() -> None:
+async def test_a_hub_that_answers_instead_is_not_taken_for_the_scheduler() -> None:
     with HTTPServer(("127.0.0.1", 0), _Elsewhere) as server:
         answering = threading.Thread(target=server.serve_forever)
         answering.start()

@@ -1,4 +1,4 @@
-"""When the scheduler of a state folder has ended, whoever listens at its address is not sent the token."""
+"""After the scheduler of a state folder has ended, the token is not sent to another listener at its address."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ME = b'{"name": "ann", "admin": true, "scopes": [], "build_quota": 1, "projects"
 
 
 class Listener(HTTPServer):
-    """Answers `GET /me`, and keeps the tokens that it is sent."""
+    """Answers `GET /me`, and keeps the received tokens."""
 
     def __init__(self) -> None:
         self.tokens = list[str | None]()

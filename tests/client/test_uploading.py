@@ -1,4 +1,4 @@
-"""What a job takes along, sent to a scheduler in a process of its own: large files by themselves, and once."""
+"""Uploads of a job's files to a scheduler in a separate process: large files separately, and once."""
 
 from __future__ import annotations
 

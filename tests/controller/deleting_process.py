@@ -1,4 +1,4 @@
-"""A scheduler in a process of its own that deletes all that has ended, to be killed: `python -m … STATE_DIR`."""
+"""A scheduler in a separate process that deletes all ended jobs, to be killed: `python -m … STATE_DIR`."""
 
 from __future__ import annotations
 

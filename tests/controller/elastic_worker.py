@@ -1,7 +1,7 @@
-"""A worker of an elastic job that goes on from what it saved: `python elastic_worker.py FOLDER`.
+"""A worker of an elastic job that resumes from its saved state: `python elastic_worker.py FOLDER`.
 
-It locks its GPUs by folders in FOLDER, and says so there when somebody else has one of them. It steps on until
-FOLDER/done is there; one that is asked to stop takes its time.
+It locks its GPUs by folders in FOLDER, and records there when another worker holds one. It continues until FOLDER/done
+exists, and stops slowly on request.
 """
 
 from __future__ import annotations

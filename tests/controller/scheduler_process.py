@@ -1,6 +1,6 @@
-"""A scheduler in a process of its own, to be killed: `python -m … STATE_DIR COUNT` submits so many jobs and runs on.
+"""A scheduler in a separate process, to be killed: `python -m … STATE_DIR COUNT` submits COUNT jobs and keeps running.
 
-Each line it prints is the id of a job that was acknowledged.
+It prints the id of each acknowledged job on a line.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -24,11 +24,13 @@ LEAVES_A_TRACE = 'echo "$RUNAI_ATTEMPT $RUNAI_RANK" >> "$RUNAI_OUTPUT_DIR/ran"; 
 
 
 @asynccontextmanager
-async def scheduling(state_dir: Path, gpus: int = 8) -> AsyncIterator[Controller]:
-    """The real thing: real policy, real processes, a real database."""
+async def scheduling(
+    state_dir: Path, gpus: int = 8, clock: Callable[[], float] = time.time
+) -> AsyncIterator[Controller]:
+    """A controller with the real policy, real processes and a real database."""
     store = Store(f"sqlite:///{state_dir}/runai.sqlite")
     store.open()
-    controller = Controller(store, local(Setup(StateFolder(state_dir), declared_gpus=gpus)))
+    controller = Controller(store, local(Setup(StateFolder(state_dir), declared_gpus=gpus)), clock=clock)
     await controller.start()
     try:
         yield controller
@@ -37,11 +39,19 @@ async def scheduling(state_dir: Path, gpus: int = 8) -> AsyncIterator[Controller
         store.close()
 
 
-def command(script: str, *, workers: int = 1, **more: float) -> Job:
+def command(
+    script: str, *, workers: int = 1, user: str = "ana", expected_runtime: float | None = None, **more: float
+) -> Job:
     return Job(
         id=JobId(uuid.uuid4().hex),
         name="trace",
-        request=Request(ProjectName("default"), UserName("ana"), workers=workers, min_workers=workers),
+        request=Request(
+            ProjectName("default"),
+            UserName(user),
+            workers=workers,
+            min_workers=workers,
+            expected_runtime=expected_runtime,
+        ),
         program=Program(JobKind.COMMAND, ("sh", "-c", script), **more),  # type: ignore[arg-type]
         submitted=time.time(),
     )

@@ -18,8 +18,10 @@ from sqlalchemy.exc import OperationalError
 from scheduler.controller import Controller
 from scheduler.engines.backend import Backend
 from scheduler.model import (
+    BUILD_POOL,
     ONE,
     Environment,
+    GpuType,
     Job,
     JobId,
     JobKind,
@@ -46,7 +48,7 @@ ids = itertools.count(1)
 
 
 def first_come(snapshot: Snapshot) -> Plan:
-    """The plainest policy: whoever has a nomination, or else asked first, starts where it fits; nobody is stopped."""
+    """The simplest policy: nominated jobs, then those submitted first, start where they fit; no job is stopped."""
     environments = {node_pool.name: node_pool.environment for node_pool in snapshot.pool.node_pools}
     free = {(node.name, gpu): ONE for node in snapshot.nodes for gpu in range(node.gpus)}
     for workload in snapshot.workloads:
@@ -75,7 +77,7 @@ def first_come(snapshot: Snapshot) -> Plan:
 
 
 def nobody_starts(snapshot: Snapshot) -> Plan:
-    """The plan of a scheduler that is killed before anybody has started."""
+    """The plan of a scheduler that is killed before any job has started."""
     plan = decide(snapshot)
     starts = {id: d for id, d in plan.decisions.items() if d.action is Action.START}
     later = {id: replace(decision, after=(JobId("somebody"),)) for id, decision in starts.items()}
@@ -87,7 +89,7 @@ def _take(
     nomination: tuple[WorkerPlacement, ...],
     own: tuple[WorkerPlacement, ...],
 ) -> bool:
-    """Take places if they are free, but for what their owner itself still holds of them."""
+    """Take the nominated places if they are free or held by the same workload."""
     needs: Counter[tuple[NodeName, int]] = Counter()
     for worker in nomination:
         needs.update({(worker.node, gpu): worker.share for gpu in worker.gpus})
@@ -141,7 +143,7 @@ def make_session(user: str = "ana", *, gpus: float = 1, server: str = "") -> Ses
 
 
 class Disk:
-    """The disk below every store of this process. When it is `full` the next transaction fails, whichever it is."""
+    """The disk of every store in this process. When it is `full`, the next transaction fails."""
 
     def __init__(self) -> None:
         self.full = False
@@ -157,7 +159,7 @@ DISK = Disk()
 
 
 class Woken(asyncio.Event):
-    """Set when the controller tells of anything."""
+    """Set on every notice of the controller."""
 
     def happened(self, events: Sequence[EventRecord]) -> None:
         self.set()
@@ -171,7 +173,7 @@ class Woken(asyncio.Event):
 
 @dataclass
 class Bench:
-    """A controller at work on the state in a folder, and what a test needs to watch it."""
+    """A running controller with its state in a folder, and what a test needs to watch it."""
 
     folder: Path
     controller: Controller
@@ -181,7 +183,7 @@ class Bench:
     store: Store
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait for the event, the plan or the forecast after which something holds."""
+        """Wait for the event, plan or forecast after which the condition holds."""
         woken = Woken()
         self.controller.watch(woken)
         async with asyncio.timeout(10):
@@ -201,18 +203,18 @@ class Bench:
         return now
 
     async def settled(self) -> None:
-        """Wait until nothing more happens by itself, not even when everything is looked at again."""
+        """Wait until nothing changes by itself, not even after another full pass."""
         self.controller.refresh()
         async with asyncio.timeout(30):
             await self.controller.settle()
 
     async def crash(self) -> None:
-        """End as by `kill -9`: what is not on disk is lost, and nobody is told anything more."""
+        """End as by `kill -9`: what is not on disk is lost, and no more notices are sent."""
         self.store.abort()
         await self.controller.abort()
 
     async def reasons(self, job: Job) -> list[str]:
-        """Every reason that was told of a job, oldest first."""
+        """Every published reason of a job, oldest first."""
         events = await self.store.events(0)
         return [str((e.data or {}).get("reason")) for e in events if e.subject == job.id]
 
@@ -228,8 +230,8 @@ POOL = Pool(
 )
 
 NODES = (
-    Node(NodeName("box-build"), gpus=2, node_pool="build", declared=True),
-    Node(NodeName("n1"), gpus=4, gpu_type="A100", declared=True),
+    Node(NodeName("box-build"), gpus=2, node_pool=BUILD_POOL, declared=True),
+    Node(NodeName("n1"), gpus=4, gpu_type=GpuType("A100"), declared=True),
 )
 
 
@@ -240,7 +242,7 @@ async def begin(
     decide: Callable[[Snapshot], Plan] = first_come,
     clock: Callable[[], float] = time.time,
 ) -> Bench:
-    """A scheduler starts on the state in `folder`."""
+    """Start a scheduler on the state in `folder`."""
     DISK.full = False
     store = Store(f"sqlite:///{folder}/runai.sqlite")
     store.open()
@@ -261,7 +263,7 @@ async def opened(
     decide: Callable[[Snapshot], Plan] = first_come,
     clock: Callable[[], float] = time.time,
 ) -> AsyncIterator[Bench]:
-    """A scheduler that is stopped in good order afterwards."""
+    """A scheduler that is stopped cleanly afterwards."""
     bench = await begin(folder, world, *nodes, decide=decide, clock=clock)
     try:
         if pool is not None:

@@ -1,4 +1,4 @@
-"""What is charged for what was held: exactly once, over crashes and clocks that are set back."""
+"""Held GPUs are charged exactly once, despite crashes and clocks that are set back."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from scheduler.model import (
     Ending,
     Environment,
     GpuKey,
+    GpuType,
     Job,
     JobState,
     Node,
@@ -28,14 +29,14 @@ from scheduler.telemetry import GpuUsage
 from tests.controller.stage import Bench, World, begin, make_job, make_session
 
 EVER = WantedUsage(0, 4_000_000_000)
-NODES = (Node(NodeName("n1"), 4, "A100"), Node(NodeName("n2"), 4, "H100"))
+NODES = (Node(NodeName("n1"), 4, GpuType("A100")), Node(NodeName("n2"), 4, GpuType("H100")))
 MIXED = (WorkerPlacement(NodeName("n1"), (0, 1)), WorkerPlacement(NodeName("n2"), (0,), 500))
 
 instants = st.integers(0, 100_000)
 
 
 def put(book: Book, change: ChangeSet) -> tuple[UsageRecord, ...]:
-    """A change is decided, and charged."""
+    """Decide a change, and charge."""
     found = accounting.after(book, change)
     book.put(change)
     return found
@@ -79,7 +80,7 @@ def test_each_attempt_is_charged_from_its_start_to_its_end_whatever_the_clock_sa
     assert all(record.start % HOUR == 0 and abs(record.used.held) <= HOUR * 2 for record in found)
 
 
-def test_gpus_of_several_types_are_told_apart_and_hours_are_divided() -> None:
+def test_use_is_divided_by_gpu_type_and_by_hour() -> None:
     book = Book(nodes=NODES)
     job = starting(make_job(), 3000.0)
     put(book, ChangeSet(jobs=(job,)))
@@ -104,7 +105,7 @@ async def sums(bench: Bench, *by: str) -> dict[tuple[str, ...], tuple[float, int
     return {each.names: (each.used.held, each.used.starts) for each in found}
 
 
-async def test_the_service_keeps_account_over_a_crash(tmp_path: Path, world: World) -> None:
+async def test_the_record_of_use_survives_a_crash(tmp_path: Path, world: World) -> None:
     now = [10_000.0]
     bench = await begin(tmp_path, world, clock=lambda: now[0])
     job = await bench.controller.submit(replace(make_job(gpus=4), submitted=9_000.0, queued=9_000.0))
@@ -126,7 +127,7 @@ async def test_the_service_keeps_account_over_a_crash(tmp_path: Path, world: Wor
     await bench.crash()
 
 
-async def test_idle_gpus_are_counted_where_somebody_measures_them(tmp_path: Path, world: World) -> None:
+async def test_idle_gpus_are_counted_where_they_are_measured(tmp_path: Path, world: World) -> None:
     bench = await begin(tmp_path, world)
     job = await bench.controller.submit(make_job(gpus=2))
     await bench.reaches(job, JobState.RUNNING)

@@ -1,4 +1,4 @@
-"""What could never run is refused at once: which field is at fault, and what could be had instead."""
+"""Jobs that could never run are refused immediately, with the field at fault and an alternative."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ import pytest
 from scheduler.controller.admission import admit_job, capacity
 from scheduler.errors import Invalid
 from scheduler.model import (
+    BUILD_POOL,
     ONE,
+    TRAIN_POOL,
     Environment,
+    GpuType,
     JobKind,
     Node,
     NodeName,
     NodePool,
+    NodePoolName,
     Pool,
     Program,
     Project,
@@ -26,29 +30,38 @@ from scheduler.model import (
     WorkerGroup,
 )
 
+FAST = NodePoolName("fast")
+
 PROGRAM = Program(JobKind.COMMAND, ("true",))
 
 NODES = (
-    Node(NodeName("b1"), 2, "T4", 16 * 1024, node_pool="build"),
-    Node(NodeName("n1"), 8, "A100", 80 * 1024, cpus=96 * ONE, memory=1024 * 1024, labels={"rack": "r1"}),
-    Node(NodeName("n2"), 8, "A100", 80 * 1024, cpus=96 * ONE, memory=1024 * 1024, labels={"rack": "r1"}),
+    Node(NodeName("b1"), 2, GpuType("T4"), 16 * 1024, node_pool=BUILD_POOL),
+    Node(NodeName("n1"), 8, GpuType("A100"), 80 * 1024, cpus=96 * ONE, memory=1024 * 1024, labels={"rack": "r1"}),
+    Node(NodeName("n2"), 8, GpuType("A100"), 80 * 1024, cpus=96 * ONE, memory=1024 * 1024, labels={"rack": "r1"}),
     Node(
-        NodeName("n3"), 4, "H100", 96 * 1024, cpus=96 * ONE, memory=1024 * 1024, labels={"rack": "r2"}, node_pool="fast"
+        NodeName("n3"),
+        4,
+        GpuType("H100"),
+        96 * 1024,
+        cpus=96 * ONE,
+        memory=1024 * 1024,
+        labels={"rack": "r2"},
+        node_pool=FAST,
     ),
 )
 
 POOL = Pool(
     node_pools=(
-        NodePool("build", Environment.BUILD),
-        NodePool("train", Environment.TRAIN),
-        NodePool("fast", Environment.TRAIN),
+        NodePool(BUILD_POOL, Environment.BUILD),
+        NodePool(TRAIN_POOL, Environment.TRAIN),
+        NodePool(FAST, Environment.TRAIN),
     ),
     projects=(
         Project(ProjectName("vision")),
-        Project(ProjectName("speech"), limit=4 * ONE, quotas=(Quota(limit=ONE, gpu_type="H100"),)),
+        Project(ProjectName("speech"), limit=4 * ONE, quotas=(Quota(limit=ONE, gpu_type=GpuType("H100")),)),
         Project(ProjectName("research"), limit=6 * ONE),
         Project(ProjectName("nlp"), parent=ProjectName("research")),
-        Project(ProjectName("firm"), guaranteed=6 * ONE, quotas=(Quota(guaranteed=2 * ONE, gpu_type="A100"),)),
+        Project(ProjectName("firm"), guaranteed=6 * ONE, quotas=(Quota(guaranteed=2 * ONE, gpu_type=GpuType("A100")),)),
     ),
     topology=("rack",),
 )
@@ -145,21 +158,21 @@ def test_what_could_run_is_admitted(request_: Request) -> None:
             "workers",
             "It needs 5 GPUs at the same time; project 'speech' may hold 4 GPUs at most.",
         ),
-        (asks(gpus=1.5), "gpus", "A worker takes whole GPUs, or a part of one; 1.5 is neither."),
+        (asks(gpus=1.5), "gpus", "A worker uses whole GPUs or a part of one GPU; 1.5 is neither."),
         (
             asks(gpus=8, workers=3),
             "workers",
-            "It needs 3 workers of 8 GPUs at the same time, and at most 2 could ever be in the pool.",
+            "It needs 3 workers of 8 GPUs at the same time, and at most 2 can ever fit in the pool.",
         ),
         (
             asks(gpus=8, workers=2, require="node"),
             "workers",
-            "It needs 2 workers of 8 GPUs at the same time, and at most 1 could ever be in one node.",
+            "It needs 2 workers of 8 GPUs at the same time, and at most 1 can ever fit in one node.",
         ),
         (
             asks(gpus=8, workers=3, require="rack"),
             "workers",
-            "It needs 3 workers of 8 GPUs at the same time, and at most 2 could ever be in one rack.",
+            "It needs 3 workers of 8 GPUs at the same time, and at most 2 can ever fit in one rack.",
         ),
         (
             asks("speech", gpus=5),

@@ -1,4 +1,4 @@
-"""What is over is deleted, on its owner's word or by age: never what others need, and whole over any crash."""
+"""Ended jobs are deleted, on request or by age: never what others need, and completely despite crashes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from scheduler.controller.controller import DAY
 from scheduler.errors import Conflict, NotFound, Unavailable
-from scheduler.model import After, ArrayPlace, Job, JobId, JobState
+from scheduler.model import After, ArrayId, ArrayPlace, Job, JobId, JobState
 from scheduler.store import JOB_DELETED, ChangeSet, Store
 from tests.controller.scheduler_process import command, scheduling
 from tests.controller.stage import POOL, Bench, World, begin, make_job, opened
@@ -29,7 +29,7 @@ async def ran(bench: Bench, job: Job | None = None) -> Job:
 
 
 async def aged(bench: Bench, *jobs: Job, days: float) -> None:
-    """Have jobs been over for so many days."""
+    """Make the jobs' ends this many days older."""
     then = time.time() - days * DAY
     await bench.controller.settle()
     older = tuple(replace(job, ended=then) for job in jobs)
@@ -41,12 +41,12 @@ async def aged(bench: Bench, *jobs: Job, days: float) -> None:
 
 @contextmanager
 def database(bench: Bench) -> Iterator[sqlite3.Connection]:
-    """The database below the store, changed from outside."""
+    """The store's database, changed from outside."""
     with closing(sqlite3.connect(bench.folder / "runai.sqlite")) as connection, connection:
         yield connection
 
 
-async def test_a_job_that_has_ended_is_deleted_and_everybody_is_told(bench: Bench) -> None:
+async def test_a_finished_job_is_deleted_with_an_event(bench: Bench) -> None:
     job = await ran(bench)
     events = bench.controller.events(bench.controller.book.last_event)
     await bench.controller.delete(job.id)
@@ -71,7 +71,7 @@ async def test_a_job_that_has_not_ended_is_not_deleted(bench: Bench) -> None:
         assert await bench.controller.job(job.id) is not None
 
 
-async def test_who_comes_after_it_must_have_ended_before(bench: Bench) -> None:
+async def test_a_job_is_not_deleted_while_others_depend_on_it(bench: Bench) -> None:
     first = await ran(bench)
     follower = await bench.controller.submit(make_job(after=(After(first.id),)))
     with pytest.raises(Conflict, match="needed by unfinished jobs"):
@@ -86,9 +86,9 @@ async def test_who_comes_after_it_must_have_ended_before(bench: Bench) -> None:
     assert await bench.controller.job(first.id) is None
 
 
-async def test_of_an_array_none_goes_before_all_have_ended(bench: Bench) -> None:
+async def test_no_job_of_an_array_is_deleted_before_all_have_ended(bench: Bench) -> None:
     jobs = [replace(make_job(), id=JobId(f"a-1-{n}")) for n in range(2)]
-    places = [ArrayPlace("a-1", n, 2, max_parallel=1) for n in range(2)]
+    places = [ArrayPlace(ArrayId("a-1"), n, 2, max_parallel=1) for n in range(2)]
     array = [replace(job, request=replace(job.request, array=place)) for job, place in zip(jobs, places, strict=True)]
     first, second = await bench.controller.submit_array(array)
     await bench.reaches(first, JobState.RUNNING)
@@ -103,7 +103,7 @@ async def test_of_an_array_none_goes_before_all_have_ended(bench: Bench) -> None
 
 
 @pytest.mark.parametrize(("keep", "left"), [(90.0, {"new"}), (1.0, set()), (None, {"old", "new"})])
-async def test_by_age_goes_what_the_pool_keeps_no_longer(bench: Bench, keep: float | None, left: set[str]) -> None:
+async def test_old_jobs_are_deleted_after_keep_days(bench: Bench, keep: float | None, left: set[str]) -> None:
     jobs = {name: await ran(bench) for name in ("old", "new")}
     await aged(bench, jobs["old"], days=91)
     await aged(bench, jobs["new"], days=89)
@@ -112,7 +112,7 @@ async def test_by_age_goes_what_the_pool_keeps_no_longer(bench: Bench, keep: flo
     assert {name for name, job in jobs.items() if await bench.controller.job(job.id)} == left
 
 
-async def test_old_events_go_but_not_the_last(tmp_path: Path, world: World) -> None:
+async def test_old_events_are_deleted_except_the_newest(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world) as bench:
         await ran(bench)
         last = bench.controller.book.last_event
@@ -126,9 +126,7 @@ async def test_old_events_go_but_not_the_last(tmp_path: Path, world: World) -> N
         assert (await bench.store.events(last + 1))[0].id == last + 2
 
 
-async def test_a_crash_between_the_state_and_the_files_is_made_good_at_the_next_start(
-    tmp_path: Path, world: World
-) -> None:
+async def test_after_a_crash_leftover_files_are_deleted_at_the_next_start(tmp_path: Path, world: World) -> None:
     bench = await begin(tmp_path, world)
     job, stranger = await ran(bench), await ran(bench)
 
@@ -137,7 +135,7 @@ async def test_a_crash_between_the_state_and_the_files_is_made_good_at_the_next_
 
     bench.files.forget = killed  # type: ignore[method-assign]
     await bench.controller.delete(job.id)
-    with database(bench) as connection:  # of another database: nobody here has deleted it
+    with database(bench) as connection:  # of another database: not deleted in this one
         connection.execute("DELETE FROM jobs WHERE id = ?", (stranger.id,))
     await bench.crash()
     async with opened(tmp_path, world, pool=None) as bench:
@@ -146,7 +144,7 @@ async def test_a_crash_between_the_state_and_the_files_is_made_good_at_the_next_
         assert await bench.files.kept() == {stranger.id}
 
 
-async def test_what_could_not_be_deleted_is_tried_again(bench: Bench) -> None:
+async def test_a_failed_deletion_is_retried(bench: Bench) -> None:
     job = await ran(bench)
     await bench.controller.tidy()
     forget: Callable[[str], object] = bench.files.forget
@@ -162,7 +160,7 @@ async def test_what_could_not_be_deleted_is_tried_again(bench: Bench) -> None:
     assert job.id not in await bench.files.kept()
 
 
-async def test_kill_9_at_any_instant_leaves_each_job_whole_or_nothing_of_it(tmp_path: Path) -> None:
+async def test_kill_9_leaves_each_job_complete_or_deleted(tmp_path: Path) -> None:
     remaining = set(await over_with_files(tmp_path, 300))
     for round in range(4):
         process = await asyncio.create_subprocess_exec(
@@ -197,7 +195,7 @@ async def test_kill_9_at_any_instant_leaves_each_job_whole_or_nothing_of_it(tmp_
 
 
 async def over_with_files(state_dir: Path, count: int) -> list[str]:
-    """Jobs that have ended, each with what it has left."""
+    """Ended jobs, each with its files."""
     store = Store(f"sqlite:///{state_dir}/runai.sqlite")
     store.open()
     made = [replace(command("true"), state=JobState.SUCCEEDED, ended=1.0, submitted=0.0) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""Jobs that wait for other jobs: after them, or for their turn in an array. Also over a `kill -9`."""
+"""Jobs that wait for other jobs, or for their turn in an array; also across `kill -9`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from scheduler.controller import retries
 from scheduler.controller.pauses import Pauses
 from scheduler.errors import Conflict, Invalid
-from scheduler.model import After, ArrayPlace, Attempt, Ending, Job, JobId, JobState
+from scheduler.model import After, ArrayId, ArrayPlace, Attempt, Ending, Job, JobId, JobState
 from scheduler.store import JobFilter
 from tests.controller.stage import Bench, World, begin, make_job, opened
 
@@ -26,7 +26,7 @@ def array(size: int, max_parallel: int | None) -> list[Job]:
         replace(
             first,
             id=JobId(f"a-{first.id}-{index}"),
-            request=replace(first.request, array=ArrayPlace(f"a-{first.id}", index, size, max_parallel)),
+            request=replace(first.request, array=ArrayPlace(ArrayId(f"a-{first.id}"), index, size, max_parallel)),
         )
         for index in range(size)
     ]
@@ -54,9 +54,7 @@ async def test_a_job_starts_when_the_one_before_it_has_succeeded(tmp_path: Path,
 
 
 @pytest.mark.parametrize("how", ["fails", "is cancelled", "is cancelled before it starts"])
-async def test_what_was_to_come_after_a_success_that_never_comes_ends_with_the_reason(
-    tmp_path: Path, world: World, how: str
-) -> None:
+async def test_a_job_whose_dependency_failed_ends_with_the_reason(tmp_path: Path, world: World, how: str) -> None:
     async with opened(tmp_path, world) as bench:
         large = how.endswith("starts") and await run(bench, make_job(gpus=4))
         first = await bench.controller.submit(make_job())
@@ -92,7 +90,7 @@ async def test_a_chain_of_a_thousand_ends_at_once(tmp_path: Path, world: World) 
         assert bench.controller.book.jobs == {}
 
 
-async def test_what_has_ended_already_is_judged_at_once(tmp_path: Path, world: World) -> None:
+async def test_a_dependency_that_has_ended_is_checked_at_submission(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world) as bench:
         good, bad = await run(bench, make_job()), await run(bench, make_job())
         bench.engine.end(good.id, 1, 0, 0)
@@ -122,7 +120,7 @@ async def test_a_kill_between_the_two_changes_nothing(tmp_path: Path, world: Wor
     assert (second.id, 1) in world.launches or code
 
 
-async def test_no_more_of_an_array_run_than_may_and_the_first_go_first(tmp_path: Path, world: World) -> None:
+async def test_an_array_runs_within_max_parallel_in_index_order(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world) as bench:
         jobs = await bench.controller.submit_array(array(5, 2)[::-1])
         jobs = sorted(jobs, key=lambda job: job.id)
@@ -145,7 +143,7 @@ async def test_no_more_of_an_array_run_than_may_and_the_first_go_first(tmp_path:
         assert running(bench) == [1, 2]
 
 
-async def test_the_bound_of_an_array_holds_over_a_kill(tmp_path: Path, world: World) -> None:
+async def test_max_parallel_holds_after_a_kill(tmp_path: Path, world: World) -> None:
     bench = await begin(tmp_path, world)
     jobs = await bench.controller.submit_array(array(4, 1))
     await bench.reaches(jobs[0], JobState.RUNNING)
@@ -165,10 +163,10 @@ async def test_the_same_key_gives_the_same_array(tmp_path: Path, world: World) -
         jobs = await bench.controller.submit_array([replace(first, idempotency_key="k"), *others])
         again = await bench.controller.submit_array([replace(make_job(), idempotency_key="k")])
         assert [job.id for job in again] == [job.id for job in jobs]
-        assert len(await bench.controller.jobs(JobFilter(array=jobs[0].id[:-2]))) == 3
+        assert len(await bench.controller.jobs(JobFilter(array=ArrayId(jobs[0].id[:-2])))) == 3
 
 
-async def test_a_job_may_come_after_a_whole_array(tmp_path: Path, world: World) -> None:
+async def test_a_job_may_depend_on_an_array(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world) as bench:
         jobs = await bench.controller.submit_array(array(2, None))
         name = jobs[0].id[:-2]
@@ -181,7 +179,7 @@ async def test_a_job_may_come_after_a_whole_array(tmp_path: Path, world: World) 
         await run(bench, make_job(after=(After(JobId(name)),)))
 
 
-async def test_a_job_that_fails_again_pauses_before_its_next_try_also_over_a_restart(
+async def test_a_repeated_failure_pauses_the_job_also_after_a_restart(
     tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retries, "FIRST_PAUSE", 300.0)
@@ -201,7 +199,7 @@ async def test_a_job_that_fails_again_pauses_before_its_next_try_also_over_a_res
         assert world.launches == [(job.id, 1), (job.id, 2)]
 
 
-async def test_the_next_try_begins_by_itself_when_the_pause_is_over(
+async def test_the_job_is_retried_when_its_pause_ends(
     tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.2)
@@ -215,17 +213,17 @@ async def test_the_next_try_begins_by_itself_when_the_pause_is_over(
 
 
 @pytest.mark.parametrize("jump", [-86400.0, 86400.0])
-def test_a_clock_that_is_set_neither_prolongs_nor_shortens_a_pause(jump: float) -> None:
+def test_setting_the_clock_does_not_change_a_pause(jump: float) -> None:
     failed = [Attempt(number, (), created=100.0, ended=100.0, ending=Ending.FAILED) for number in (1, 2)]
     job = replace(make_job(retries=20), attempts=tuple(failed))
     pauses = Pauses()
     assert pauses.look([job], 101.0, 1.0) == {job.id: 110.0}
     assert pauses.look([job], 104.0 + jump, 4.0) == {job.id: 110.0 + jump}
     assert pauses.look([job], 110.0 + jump, 10.0) == {}
-    assert Pauses().look([job], 101.0 - 86400.0, 1.0) == {job.id: 111.0 - 86400.0}  # begun anew: all of it at most
+    assert Pauses().look([job], 101.0 - 86400.0, 1.0) == {job.id: 111.0 - 86400.0}  # restarted: at most the whole pause
 
 
-async def test_a_clock_that_is_set_back_does_not_delay_the_next_try(
+async def test_setting_the_clock_back_does_not_delay_a_retry(
     tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.2)

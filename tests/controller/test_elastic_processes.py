@@ -1,4 +1,4 @@
-"""Elastic jobs of real processes: they grow and shrink, go on from what they saved, and no GPU ever has two owners."""
+"""Elastic jobs of real processes: they grow, shrink, resume from their saved state, and no GPU has two owners."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ import pytest
 
 from scheduler.controller import Controller, checkpoints
 from scheduler.model import (
+    BUILD_POOL,
     ONE,
+    TRAIN_POOL,
     Environment,
     Job,
     JobId,
@@ -38,7 +40,7 @@ ROOT = Path(__file__).parents[2]
 WORKER = Path(__file__).with_name("elastic_worker.py")
 
 POOL = Pool(
-    node_pools=(NodePool("build", Environment.BUILD, gpus=1), NodePool("train", Environment.TRAIN)),
+    node_pools=(NodePool(BUILD_POOL, Environment.BUILD, gpus=1), NodePool(TRAIN_POOL, Environment.TRAIN)),
     projects=(Project(ProjectName("default")), Project(ProjectName("speech"), guaranteed=2 * ONE)),
     settings=Settings(resize_interval=0.3),
 )
@@ -46,7 +48,7 @@ POOL = Pool(
 
 
 def job(name: str, folder: Path, project: str = "default", workers: int = 1, least: int = 1) -> Job:
-    """One that runs until `folder` says that it is done."""
+    """An elastic job that runs until `folder` has the file `done`."""
     folder.mkdir(exist_ok=True)
     return Job(
         id=JobId(name),
@@ -64,19 +66,19 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 async def sized(controller: Controller, job: Job, workers: int) -> Job:
-    """The job once it runs with so many workers."""
+    """The job once it runs with this many workers."""
     await until(lambda: len(controller.book.jobs[job.id].placement) == workers)
     return await reaches(controller, job.id, JobState.RUNNING)
 
 
 def line(state: Path, job: Job) -> list[dict[str, int]]:
-    """What the job has reported over all its attempts."""
+    """The job's reports over all its attempts."""
     file = state / "jobs" / job.id / "output" / "metrics.jsonl"
     return [json.loads(each) for each in file.read_text().splitlines()] if file.exists() else []
 
 
 async def goes_on(state: Path, job: Job, attempt: int) -> None:
-    """It steps on in this attempt from where the one before came to, with no step missing and none done twice."""
+    """This attempt continues after the last step of the previous one: no step is missing or repeated."""
     await until(lambda: any(point["attempt"] == attempt for point in line(state, job)))
     steps = [point["step"] for point in line(state, job)]
     assert steps == list(range(1, len(steps) + 1))
@@ -110,7 +112,7 @@ async def test_a_job_grows_when_others_end_and_shrinks_when_others_are_due_its_g
     assert [len(grown.attempts), len(shrunk.attempts), len(done.attempts)] == [2, 3, 3]
     assert [attempt.reason for attempt in done.attempts] == [
         "Grew from 1 to 3 workers: GPUs were idle.",
-        "Gave 2 of 3 workers back: project speech reclaims GPUs for due.",
+        "Released 2 of 3 workers: project speech reclaims GPUs for due.",
         "Succeeded.",
     ]
     assert {point["attempt"]: point["workers"] for point in line(state, elastic)} == {1: 1, 2: 3, 3: 1}
@@ -150,7 +152,7 @@ async def test_kill_9_of_the_scheduler_in_the_middle_of_it(tmp_path: Path, kille
 
 
 async def main(folder: Path) -> None:
-    """A scheduler that is to be killed, with a job that is about to grow."""
+    """A scheduler to be killed, with a job that is about to grow."""
     checkpoints.EVERY = 0.1
     async with scheduling(folder / "state", gpus=4) as controller:
         await controller.apply(POOL)

@@ -1,4 +1,4 @@
-"""When the disk says no: nobody is told of what is not durable, and everything goes on once it can be written again."""
+"""The disk fails: only durable changes are published, and work continues once writes succeed again."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read_only(folder: Path) -> Iterator[None]:
 
 
 async def retried(ask: Callable[[], Awaitable[Job]]) -> Job:
-    """As a client does that was told to try again."""
+    """As a client does after a request to try again."""
     async with asyncio.timeout(10):
         while True:
             with suppress(Unavailable):
@@ -48,7 +48,7 @@ async def retried(ask: Callable[[], Awaitable[Job]]) -> Job:
             await asyncio.sleep(0.01)
 
 
-async def test_what_cannot_be_written_is_refused_and_leaves_nothing(bench: Bench, tmp_path: Path) -> None:
+async def test_a_change_that_cannot_be_written_is_refused_and_leaves_nothing(bench: Bench, tmp_path: Path) -> None:
     running = await bench.controller.submit(make_job())
     await bench.reaches(running, JobState.RUNNING)
     with read_only(tmp_path):
@@ -64,7 +64,7 @@ async def test_what_cannot_be_written_is_refused_and_leaves_nothing(bench: Bench
     await bench.reaches(job, JobState.RUNNING)
 
 
-async def test_what_workers_did_meanwhile_is_not_forgotten(bench: Bench, tmp_path: Path) -> None:
+async def test_status_of_workers_during_an_outage_is_not_lost(bench: Bench, tmp_path: Path) -> None:
     jobs = [await bench.controller.submit(make_job(workers=2)) for _ in range(2)]
     queued = await bench.controller.submit(make_job(gpus=4))
     for job in jobs:
@@ -93,8 +93,8 @@ async def test_a_session_is_leased_once_it_can_be_written(bench: Bench, tmp_path
     assert bench.controller.book.sessions == {session.id: session}
 
 
-async def test_one_who_only_asks_gets_everything_going_again(bench: Bench) -> None:
-    """Nothing is waiting to be written but a question about a job that has ended."""
+async def test_a_request_resumes_writing(bench: Bench) -> None:
+    """No write is pending except for a request about an ended job."""
     job = await bench.controller.submit(make_job())
     await bench.reaches(job, JobState.RUNNING)
     bench.engine.end(job.id, 1, 0, 0)

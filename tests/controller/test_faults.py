@@ -1,4 +1,4 @@
-"""Whose fault it is that a job did not run decides what becomes of it: it fails, goes elsewhere, or waits."""
+"""The party at fault decides what happens to a job that did not run: it fails, moves elsewhere, or waits."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ N2 = replace(NODES[1], name=NodeName("n2"))
 
 
 def stands(bench: Bench, job: Job, state: WorkerState, reason: str = "", fault: Fault | None = None) -> None:
-    """The engine tells how the job's only worker stands."""
+    """The engine reports the state of the job's only worker."""
     attempt = len(bench.controller.book.jobs[job.id].attempts)
     bench.engine.tell(WorkerStatus(job.id, attempt, 0, state, time.time(), reason=reason, fault=fault))
 
 
-async def test_running_is_told_later_than_the_launch(tmp_path: Path, world: World) -> None:
+async def test_running_is_reported_after_the_launch(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world) as bench:
         bench.engine.slow = True
         job = await bench.controller.submit(make_job())
@@ -33,7 +33,7 @@ async def test_running_is_told_later_than_the_launch(tmp_path: Path, world: Worl
         await bench.until(lambda: "a/b" in bench.controller.book.jobs[job.id].reason)
         assert bench.controller.book.jobs[job.id].state is JobState.STARTING
         stands(bench, job, WorkerState.RUNNING)
-        stands(bench, job, WorkerState.PULLING)  # told late
+        stands(bench, job, WorkerState.PULLING)  # a late report
         await bench.reaches(job, JobState.RUNNING)
         assert (await bench.reasons(job))[-3:] == [
             "Starts on n1: its node has not started it yet.",
@@ -42,7 +42,7 @@ async def test_running_is_told_later_than_the_launch(tmp_path: Path, world: Worl
         ]
 
 
-async def test_what_is_on_its_way_is_found_again_after_a_restart(tmp_path: Path, world: World) -> None:
+async def test_a_launch_under_way_is_found_after_a_restart(tmp_path: Path, world: World) -> None:
     bench = await begin(tmp_path, world)
     bench.engine.slow = True
     job = await bench.controller.submit(make_job())
@@ -83,12 +83,10 @@ async def test_a_node_is_tried_again_after_a_while(
         again = bench.controller.book.jobs[job.id]
         assert again.avoids == ()
         lost, next_one = again.attempts
-        assert next_one.created - (lost.ended or 0) >= 0.15  # the clock of the loop is not that of the wall
+        assert next_one.created - (lost.ended or 0) >= 0.15  # the loop's clock differs from the wall clock
 
 
-async def test_an_engine_that_does_not_work_is_tried_again(
-    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failing_engine_is_retried(tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduler.controller.retries.FIRST_PAUSE", 0.05)
     async with opened(tmp_path, world) as bench:
         bench.engine.refuse = Unavailable("The API server does not answer.")
@@ -100,7 +98,7 @@ async def test_an_engine_that_does_not_work_is_tried_again(
         assert running.avoids == ()
 
 
-async def test_what_an_engine_does_not_expect_is_not_the_jobs_fault(
+async def test_an_unexpected_engine_error_is_not_the_jobs_fault(
     tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(tmp_path, world) as bench:

@@ -1,4 +1,4 @@
-"""Listeners get every event after the one they name, once and in order, however slow they are."""
+"""Listeners get every event after the given one, once and in order, however slow they are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scheduler.store import EventRecord
 
 
 class Kept:
-    """What the store has, a page at a time."""
+    """The store's events, a page at a time."""
 
     def __init__(self, count: int) -> None:
         self.events = [event(n) for n in range(1, count + 1)]
@@ -33,7 +33,7 @@ async def take(listener: AsyncGenerator[EventRecord, None], count: int) -> list[
         return [(await anext(listener)).id for _ in range(count)]
 
 
-async def test_what_was_is_read_and_what_comes_is_told() -> None:
+async def test_past_events_are_read_and_new_ones_follow() -> None:
     kept = Kept(8)
     feed = Feed(kept.read, last=8)
     listener = feed.follow(2)
@@ -42,8 +42,26 @@ async def test_what_was_is_read_and_what_comes_is_told() -> None:
     assert await take(listener, 2) == [9, 10]
 
 
-async def test_without_an_id_it_begins_now() -> None:
-    """That is when it is asked for, not when it is first read."""
+async def test_a_new_store_is_read_once_by_a_listener_from_its_beginning() -> None:
+    """Its first event has a large number, and none is there yet."""
+    pages: list[int] = []
+
+    async def read(after: int) -> list[EventRecord]:
+        pages.append(after)
+        await asyncio.sleep(0)
+        return []
+
+    feed = Feed(read, last=1000)
+    first = asyncio.ensure_future(take(feed.follow(0), 1))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    feed.tell([event(1001)])
+    assert await first == [1001]
+    assert pages == [0]
+
+
+async def test_without_an_id_only_new_events_come() -> None:
+    """It starts when requested, not when first read."""
     kept = Kept(8)
     feed = Feed(kept.read, last=8)
     feed.tell([event(9)])
@@ -52,7 +70,7 @@ async def test_without_an_id_it_begins_now() -> None:
     assert await take(listener, 1) == [10]
 
 
-async def test_who_watches_is_told_once_of_each_event_of_plans_and_of_the_end() -> None:
+async def test_a_watcher_is_notified_once_of_each_event_plan_and_the_end() -> None:
     told: list[object] = []
 
     class Watching:
@@ -74,20 +92,21 @@ async def test_who_watches_is_told_once_of_each_event_of_plans_and_of_the_end() 
     assert told == [[2, 3], "plan", [4], "end"]
 
 
-async def test_what_is_in_the_store_before_it_is_told_comes_once() -> None:
-    """After a restart a listener reads on in the store, which is ahead of what has been told by a moment."""
+async def test_an_event_in_the_store_comes_once_and_not_before_it_is_published() -> None:
+    """A commit is in the store slightly before the book has it: whoever then read the book would see the past."""
     kept = Kept(3)
     feed = Feed(kept.read, last=2)
     listener = feed.follow(1)
-    assert await take(listener, 2) == [2, 3]
-    more = asyncio.ensure_future(take(listener, 2))
-    for _ in range(3):
+    assert await take(listener, 1) == [2]
+    more = asyncio.ensure_future(take(listener, 3))
+    for _ in range(9):
         await asyncio.sleep(0)
+    assert not more.done()
     feed.tell([event(3), event(4), event(5)])
-    assert await more == [4, 5]
+    assert await more == [3, 4, 5]
 
 
-async def test_an_end_comes_to_every_listener() -> None:
+async def test_every_stream_ends_with_the_feed() -> None:
     feed = Feed(Kept(0).read, last=0)
     listening = asyncio.ensure_future(anext(feed.follow(0)))
     await asyncio.sleep(0)

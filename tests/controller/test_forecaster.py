@@ -1,4 +1,4 @@
-"""Looking ahead: when those that wait are likely to start."""
+"""The forecast: when waiting jobs are likely to start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.policy.similar import ENOUGH
 from tests.controller.stage import World, make_job, opened
 
 
-async def test_a_waiting_job_is_told_when_it_is_likely_to_start(tmp_path: Path, world: World) -> None:
+async def test_a_waiting_job_has_an_estimated_start(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world, decide=decide) as bench:
         first = await bench.controller.submit(make_job(gpus=4, expected_runtime=1000.0))
         running = await bench.reaches(first, JobState.RUNNING)
@@ -31,10 +31,10 @@ async def test_a_waiting_job_is_told_when_it_is_likely_to_start(tmp_path: Path, 
         bench.engine.end(first.id, 1, 0, 0)
         await bench.reaches(second, JobState.RUNNING)
         (error,) = errors
-        assert 0 < error <= 1000  # it was to run for 1,000 s, and has ended at once
+        assert 0 < error <= 1000  # it was to run for 1,000 s, and ended immediately
 
 
-async def test_jobs_of_the_same_size_tell_where_none_like_it_has_ended(tmp_path: Path, world: World) -> None:
+async def test_jobs_of_the_same_size_are_used_where_no_similar_one_has_ended(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world, decide=decide) as bench:
         for name in "abcdefgh"[:ENOUGH]:
             job = await bench.controller.submit(replace(make_job(gpus=4), name=name))
@@ -48,7 +48,7 @@ async def test_jobs_of_the_same_size_tell_where_none_like_it_has_ended(tmp_path:
         assert len(book.run_times.runs_like(running)) == ENOUGH
 
 
-async def test_where_no_run_time_is_known_nobody_is_told_anything(tmp_path: Path, world: World) -> None:
+async def test_without_known_run_times_there_are_no_estimates(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world, decide=decide) as bench:
         await bench.controller.submit(make_job(gpus=4))
         waiting = await bench.controller.submit(make_job(gpus=4))

@@ -1,4 +1,4 @@
-"""A job that leaves its GPUs idle for longer than it may is stopped; one of which nobody can tell never is."""
+"""A job that leaves its GPUs idle for too long is stopped; one without measurements never is."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_where_the_engine_picks_gpus_all_of_the_node_must_be_idle(gpus: tuple[Gp
     assert (idleness.look([job], usage, 60.0) == [job]) == idle
 
 
-def test_who_has_no_timeout_or_does_not_run_is_left_alone() -> None:
+def test_jobs_without_a_timeout_or_not_running_are_ignored() -> None:
     usage = {GpuKey((NodeName("n"), 0)): IDLE, GpuKey((NodeName("n"), 1)): IDLE}
     for job in (running(None), replace(running(), state=JobState.STOPPING)):
         idleness = Idleness()

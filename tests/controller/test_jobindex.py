@@ -1,4 +1,4 @@
-"""What the index finds is what a pass over all jobs would find, whatever has happened to them."""
+"""The index finds what a pass over all jobs would find, after any history."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_it_agrees_with_a_pass_over_all_jobs_and_a_copy_is_on_its_own(
     agrees(twin, others)
 
 
-def test_jobs_that_ended_last_are_found_until_others_have_or_they_are_deleted(
+def test_recently_ended_jobs_are_found_until_displaced_or_deleted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(jobindex, "ENDED", 2)

@@ -1,4 +1,4 @@
-"""Jobs through the controller: from being submitted to their end, each step durable before it is told."""
+"""Jobs through the controller, from submission to end; each step is durable before it is published."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from scheduler.errors import Conflict, Invalid, NotFound, Unavailable
 from scheduler.model import JobId, JobState, UserName
 from scheduler.policy import Action, Decision, Plan, Snapshot
-from scheduler.store import JobFilter
+from scheduler.store import JobFilter, JobOrder
 from tests.controller.stage import NODES, Bench, World, first_come, make_job, opened
 
 
@@ -46,7 +46,7 @@ async def test_it_starts_at_once_on_an_idle_pool(bench: Bench) -> None:
     assert sorted(took)[len(took) // 2] < 0.25
 
 
-async def test_the_engine_is_told_what_a_worker_has_to_know(bench: Bench, world: World) -> None:
+async def test_the_engine_gets_everything_that_a_worker_needs(bench: Bench, world: World) -> None:
     job = await bench.controller.submit(make_job(gpus=2, workers=2, project="vision"))
     await bench.reaches(job, JobState.RUNNING)
     launch = world.placements[job.id, 1]
@@ -64,7 +64,7 @@ async def test_the_next_one_starts_when_gpus_become_free(bench: Bench) -> None:
     await bench.reaches(second, JobState.RUNNING)
 
 
-async def test_a_gang_ends_whole_and_says_who_failed(bench: Bench) -> None:
+async def test_a_gang_ends_as_a_whole_and_names_the_failed_worker(bench: Bench) -> None:
     job = await bench.controller.submit(make_job(workers=3))
     await bench.reaches(job, JobState.RUNNING)
     bench.engine.end(job.id, 1, 2, 7)
@@ -95,7 +95,7 @@ async def test_a_launch_that_the_engine_refuses_fails_the_job(bench: Bench) -> N
     assert len(failed.attempts) == 1
 
 
-async def test_a_launch_that_is_impossible_now_is_tried_again_after_ever_longer_pauses(bench: Bench) -> None:
+async def test_a_temporary_launch_failure_is_retried_after_growing_pauses(bench: Bench) -> None:
     bench.engine.refuse = Unavailable("No.")
     job = await bench.controller.submit(make_job())
 
@@ -108,7 +108,7 @@ async def test_a_launch_that_is_impossible_now_is_tried_again_after_ever_longer_
     assert len(bench.controller.book.jobs[job.id].attempts) == 2
 
 
-# -- what an owner asks -----------------------------------------------------------------------------------------
+# -- requests of an owner ---------------------------------------------------------------------------------------
 
 
 async def test_cancelling_a_job_that_runs_stops_its_workers(bench: Bench) -> None:
@@ -131,7 +131,7 @@ async def test_a_queued_job_is_cancelled_at_once(bench: Bench, world: World) -> 
     assert world.launches == [(first.id, 1)]
 
 
-async def test_a_paused_job_keeps_out_of_the_way_until_it_is_resumed(bench: Bench) -> None:
+async def test_a_paused_job_waits_until_it_is_resumed(bench: Bench) -> None:
     job = await bench.controller.submit(make_job(gpus=4))
     await bench.reaches(job, JobState.RUNNING)
     await bench.controller.pause(job.id)
@@ -145,7 +145,7 @@ async def test_a_paused_job_keeps_out_of_the_way_until_it_is_resumed(bench: Benc
     assert len(running.attempts) == 2
 
 
-async def test_what_makes_no_sense_is_refused(bench: Bench) -> None:
+async def test_invalid_verbs_are_refused(bench: Bench) -> None:
     job = await bench.controller.submit(make_job())
     await bench.reaches(job, JobState.RUNNING)
     bench.engine.end(job.id, 1, 0, 0)
@@ -158,7 +158,7 @@ async def test_what_makes_no_sense_is_refused(bench: Bench) -> None:
         await bench.controller.cancel(JobId("nobody"))
 
 
-async def test_what_is_asked_while_the_end_is_on_its_way_to_the_disk_comes_too_late(bench: Bench) -> None:
+async def test_a_request_during_the_write_of_the_end_is_too_late(bench: Bench) -> None:
     for verb in (bench.controller.cancel, bench.controller.pause, bench.controller.resume):
         job = await bench.controller.submit(make_job())
         await bench.reaches(job, JobState.RUNNING)
@@ -170,11 +170,11 @@ async def test_what_is_asked_while_the_end_is_on_its_way_to_the_disk_comes_too_l
         assert done.state is JobState.SUCCEEDED
 
 
-# -- once -------------------------------------------------------------------------------------------------------
+# -- idempotency ------------------------------------------------------------------------------------------------
 
 
 async def test_the_same_key_gives_the_same_job(bench: Bench) -> None:
-    """Asked at the same time, later, and after the job has ended."""
+    """Submitted again concurrently, later, and after the job has ended."""
     jobs = await asyncio.gather(*(bench.controller.submit(make_job(idempotency_key="once")) for _ in range(10)))
     assert len({job.id for job in jobs}) == 1
     await bench.reaches(jobs[0], JobState.RUNNING)
@@ -187,7 +187,7 @@ async def test_the_same_key_gives_the_same_job(bench: Bench) -> None:
     assert other.id != jobs[0].id
 
 
-async def test_a_caller_that_goes_away_leaves_nothing_half_done(bench: Bench) -> None:
+async def test_a_disconnected_caller_leaves_no_partial_change(bench: Bench) -> None:
     tasks = [asyncio.ensure_future(bench.controller.submit(make_job())) for _ in range(3)]
     await asyncio.sleep(0)
     for task in tasks:
@@ -197,7 +197,7 @@ async def test_a_caller_that_goes_away_leaves_nothing_half_done(bench: Bench) ->
 
 @pytest.mark.parametrize("field", ["name", "user", "idempotency_key", "command", "env"])
 @pytest.mark.parametrize("text", ["nul \0", "half a pair \ud800"])
-async def test_what_no_store_can_keep_is_refused_before_it_gets_there(bench: Bench, field: str, text: str) -> None:
+async def test_text_that_cannot_be_stored_is_refused_first(bench: Bench, field: str, text: str) -> None:
     job = make_job(user=text if field == "user" else "ana")
     match field:
         case "command":
@@ -215,7 +215,7 @@ async def test_what_no_store_can_keep_is_refused_before_it_gets_there(bench: Ben
     await other
 
 
-# -- listing and telling ----------------------------------------------------------------------------------------
+# -- lists and events -------------------------------------------------------------------------------------------
 
 
 async def test_jobs_are_listed_newest_first_finished_or_not(bench: Bench) -> None:
@@ -229,12 +229,11 @@ async def test_jobs_are_listed_newest_first_finished_or_not(bench: Bench) -> Non
     unfinished = JobFilter(user=UserName("ana"), states={JobState.QUEUED, JobState.RUNNING})
     mine = await bench.controller.jobs(unfinished, limit=1)
     assert [job.id for job in mine] == [jobs[2].id]
-    last = (mine[-1].submitted, mine[-1].id)
-    rest = await bench.controller.jobs(replace(unfinished, before=last))
+    rest = await bench.controller.jobs(unfinished, JobOrder(after=(mine[-1].submitted, mine[-1].id)))
     assert [job.id for job in rest] == [jobs[0].id]
 
 
-async def test_a_waiting_job_moves_up_in_line_and_that_is_no_event(bench: Bench) -> None:
+async def test_a_changed_position_is_not_an_event(bench: Bench) -> None:
     blocking = await bench.controller.submit(make_job(gpus=4))
     await bench.reaches(blocking, JobState.RUNNING)
     ahead = await bench.controller.submit(make_job(gpus=4))
@@ -256,8 +255,8 @@ async def test_a_waiting_job_moves_up_in_line_and_that_is_no_event(bench: Bench)
 # -- plans ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_victim_is_stopped_with_the_reason_and_goes_on_by_itself(tmp_path: Path, world: World) -> None:
-    """The plan takes GPUs back; the job that needs them starts when they are free; the victim goes on after it."""
+async def test_a_victim_is_stopped_with_the_reason_and_resumes_automatically(tmp_path: Path, world: World) -> None:
+    """The plan reclaims GPUs; the job that needs them starts when they are free; the victim continues after it."""
 
     def decide(snapshot: Snapshot) -> Plan:
         urgent = [w for w in snapshot.workloads if w.request.project == "speech" and not w.running]
@@ -305,7 +304,7 @@ async def test_a_plan_that_gives_a_gpu_twice_is_not_carried_out(tmp_path: Path, 
         assert states.count(JobState.QUEUED) == 2
 
 
-async def test_a_policy_that_fails_does_no_harm(tmp_path: Path, world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failing_policy_changes_nothing(tmp_path: Path, world: World, caplog: pytest.LogCaptureFixture) -> None:
     faults = iter([ZeroDivisionError("in the policy")] * 2)
 
     def shaky(snapshot: Snapshot) -> Plan:

@@ -1,4 +1,4 @@
-"""A job's life as a pure function: what happened in, what becomes of it out."""
+"""A job's life cycle as a pure function of its events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scheduler.model import Avoided, Ending, Fault, Job, JobState, NodeName, Sha
 from tests.controller.stage import make_job
 
 NOW = 4_000_000_000.0
-"""Later than any job of these tests is submitted."""
+"""Later than any submission of these tests."""
 
 
 def placed(workers: int) -> tuple[WorkerPlacement, ...]:
@@ -24,7 +24,7 @@ def placed(workers: int) -> tuple[WorkerPlacement, ...]:
 
 
 def workers(job: Job, *codes: int | str | None, at: float = NOW + 5) -> dict[int, WorkerStatus]:
-    """How each rank stands: `"runs"`, `"lost"`, an exit code, or `None` for one of which nothing is known."""
+    """The state of each rank: `"runs"`, `"lost"`, an exit code, or `None` if unknown."""
     found = {}
     for rank, code in enumerate(codes):
         if code is not None:
@@ -51,7 +51,7 @@ def ended(job: Job, *codes: int | str | None, at: float = NOW + 5) -> Job:
     return lifecycle.observe(job, workers(job, *codes, at=at), NOW + 5).job
 
 
-# -- the good way -----------------------------------------------------------------------------------------------
+# -- success ----------------------------------------------------------------------------------------------------
 
 
 def test_a_start_is_an_attempt_and_a_launch() -> None:
@@ -71,7 +71,7 @@ def test_it_runs_once_every_worker_does() -> None:
     assert both.attempts[-1].started == NOW + 2
 
 
-def test_nothing_of_it_ends_before_it_began_where_the_clock_is_set_back() -> None:
+def test_ends_are_never_before_starts_though_the_clock_is_set_back() -> None:
     job = lifecycle.start(make_job(), placed(1), NOW).job
     back = NOW - 3600
     job = lifecycle.observe(job, workers(job, "runs", at=back), back).job
@@ -91,13 +91,13 @@ def test_it_has_succeeded_once_every_worker_has() -> None:
     assert both.attempts[-1].ending is Ending.SUCCEEDED
 
 
-def test_one_that_ends_at_once_was_started_too() -> None:
+def test_a_worker_that_ends_at_once_was_started() -> None:
     done = ended(starting(), 0)
     assert done.state is JobState.SUCCEEDED
     assert done.attempts[-1].started is not None
 
 
-# -- gangs end whole --------------------------------------------------------------------------------------------
+# -- gangs end as a whole ---------------------------------------------------------------------------------------
 
 
 def test_a_worker_that_fails_ends_its_gang() -> None:
@@ -113,7 +113,7 @@ def test_a_worker_that_fails_ends_its_gang() -> None:
     assert failed.attempts[-1].exit_codes == (-15, 3, 0)
 
 
-def test_the_first_to_fail_is_to_blame() -> None:
+def test_the_first_failed_worker_is_named() -> None:
     job = running(3)
     stands = workers(job, "runs", 1, -9)
     stands[2] = replace(stands[2], at=NOW + 2)
@@ -180,7 +180,7 @@ def test_a_failed_attempt_is_tried_again_as_often_as_was_asked() -> None:
     assert (job.state, len(job.attempts)) == (JobState.FAILED, 3)
 
 
-def test_a_loss_is_nobodys_fault_but_not_for_ever() -> None:
+def test_losses_are_retried_a_limited_number_of_times() -> None:
     job = make_job()
     for _ in range(LOSSES - 1):
         job = ended(lifecycle.start(job, placed(1), NOW).job, "lost")
@@ -189,7 +189,7 @@ def test_a_loss_is_nobodys_fault_but_not_for_ever() -> None:
     assert ended(lifecycle.start(job, placed(1), NOW).job, "lost").state is JobState.FAILED
 
 
-def test_what_cannot_be_started_waits_ever_longer_for_better_times() -> None:
+def test_failed_starts_are_retried_after_growing_pauses() -> None:
     job = make_job()
     for number in range(2 * LOSSES):
         job = lifecycle.start(job, placed(1), NOW).job
@@ -206,14 +206,14 @@ def test_losses_count_only_in_a_row() -> None:
         assert job.state is JobState.QUEUED
 
 
-def test_a_lost_worker_takes_the_rest_of_its_attempt_along() -> None:
+def test_a_lost_worker_stops_the_rest_of_its_attempt() -> None:
     job = running(2)
     step = lifecycle.observe(job, workers(job, "runs", "lost"), NOW + 5)
     assert (step.job.state, step.do) == (JobState.STOPPING, (StopAttempt(job.id, 1, 30.0),))
     assert ended(step.job, -15, "lost").state is JobState.QUEUED
 
 
-def test_a_launch_that_is_refused_fails_unless_it_may_go_better_elsewhere() -> None:
+def test_a_refused_launch_fails_unless_another_node_may_work() -> None:
     failed = lifecycle.refused(starting(), "There is no such bundle.", NOW, Fault.JOB).job
     assert (failed.state, failed.reason) == (JobState.FAILED, "There is no such bundle.")
     queued = lifecycle.refused(starting(), "Node n0 is gone.", NOW, Fault.ENGINE).job
@@ -226,11 +226,11 @@ def test_a_launch_that_is_refused_while_it_is_cancelled_is_cancelled() -> None:
     assert lifecycle.refused(cancelled, "No.", NOW, Fault.JOB).job.state is JobState.CANCELLED
 
 
-# -- on its way, and whose fault it is --------------------------------------------------------------------------
+# -- starting, and the party at fault ---------------------------------------------------------------------------
 
 
 def standing(job: Job, *workers: WorkerState, reason: str = "", fault: Fault | None = None) -> Job:
-    """The job once its workers are told to stand so; the last of them has this reason and is at fault."""
+    """The job after these worker states are reported; the last one has this reason and fault."""
     found = {rank: WorkerStatus(job.id, len(job.attempts), rank, state, NOW + 5) for rank, state in enumerate(workers)}
     last = len(workers) - 1
     found[last] = replace(found[last], reason=reason, fault=fault)
@@ -267,7 +267,7 @@ def test_the_jobs_own_fault_fails_it() -> None:
 
 
 def test_a_node_that_cannot_run_a_job_is_avoided_for_a_while() -> None:
-    """However often that happens, and also while it runs: it is not the job that is given up."""
+    """However often it happens, and also while it runs: the job is not given up."""
     job = make_job()
     for _ in range(2 * LOSSES):
         job = lifecycle.start(job, placed(1), NOW).job
@@ -292,7 +292,7 @@ def test_every_node_that_could_not_run_a_gang_is_avoided() -> None:
     assert (again.state, [avoided.node for avoided in again.avoids]) == (JobState.QUEUED, ["n0", "n2"])
 
 
-def test_where_the_engine_fails_the_job_waits_ever_longer() -> None:
+def test_engine_faults_are_retried_after_growing_pauses() -> None:
     job = make_job()
     for number in range(2 * LOSSES):
         job = lifecycle.start(job, placed(1), NOW).job
@@ -301,11 +301,11 @@ def test_where_the_engine_fails_the_job_waits_ever_longer() -> None:
         assert retries.again_at(job) == (None if number == 0 else NOW + 5 + min(600, 10 * 2 ** (number - 1)))
 
 
-def test_one_that_never_started_though_nobody_stopped_it_is_lost() -> None:
+def test_an_attempt_that_never_started_without_a_stop_is_lost() -> None:
     assert standing(starting(), WorkerState.EXITED).state is JobState.QUEUED
 
 
-# -- being stopped ----------------------------------------------------------------------------------------------
+# -- stopping ---------------------------------------------------------------------------------------------------
 
 
 def test_a_preempted_job_is_queued_again_with_its_age_and_the_reason() -> None:
@@ -318,15 +318,15 @@ def test_a_preempted_job_is_queued_again_with_its_age_and_the_reason() -> None:
     assert after.workload().preempted == NOW + 1
 
 
-def test_a_worker_that_saves_itself_and_ends_well_when_told_to_stop_has_work_left() -> None:
+def test_a_stopped_worker_that_exits_with_0_has_work_left() -> None:
     assert ended(stopping(), 0).state is JobState.QUEUED
 
 
-def test_one_that_had_ended_well_just_before_it_was_told_to_stop_has_succeeded() -> None:
+def test_a_worker_that_exits_with_0_before_the_stop_has_succeeded() -> None:
     assert ended(stopping(), 0, at=NOW + 0.5).state is JobState.SUCCEEDED
 
 
-def test_running_too_long_is_a_failure_that_is_not_tried_again() -> None:
+def test_exceeding_max_runtime_is_a_failure_without_retry() -> None:
     job = running(max_runtime=90.0, retries=5)
     step = lifecycle.overran(job, NOW + 90)
     assert step.do == (StopAttempt(job.id, 1, 30.0),)
@@ -337,7 +337,7 @@ def test_running_too_long_is_a_failure_that_is_not_tried_again() -> None:
     )
 
 
-def test_leaving_gpus_idle_is_a_failure_that_is_not_tried_again() -> None:
+def test_exceeding_idle_timeout_is_a_failure_without_retry() -> None:
     job = running(idle_timeout=1800.0, retries=5)
     step = lifecycle.idled(job, NOW + 90)
     assert step.do == (StopAttempt(job.id, 1, 30.0),)
@@ -358,7 +358,7 @@ def test_nothing_is_stopped_twice() -> None:
         assert again.do == ()
 
 
-# -- what an owner asks, in every state -------------------------------------------------------------------------
+# -- requests of an owner, in every state -----------------------------------------------------------------------
 
 
 def of(state: JobState) -> Job:
@@ -395,7 +395,7 @@ MATRIX = [
     (S.FAILED, NOT, NOT, NOT),
     (S.CANCELLED, (S.CANCELLED, S.CANCELLED), NOT, NOT),
 ]
-"""What a verb makes of a job, and what becomes of it when its workers (if any) end by SIGTERM after that."""
+"""The job's state after a verb, and after its workers (if any) then end by SIGTERM."""
 
 
 @pytest.mark.parametrize(
@@ -406,7 +406,7 @@ MATRIX = [
         for verb, expected in zip((lifecycle.cancel, lifecycle.pause, lifecycle.resume), row, strict=True)
     ],
 )
-def test_what_an_owner_asks(
+def test_requests_of_the_owner(
     state: JobState,
     verb: Callable[[Job, float], lifecycle.Step],
     expected: tuple[JobState, JobState] | None,
@@ -437,12 +437,12 @@ def test_one_that_is_resumed_while_it_pauses_is_queued_again() -> None:
     assert ended(job, -15).state is JobState.QUEUED
 
 
-def test_a_resumed_job_stands_behind_those_that_waited() -> None:
+def test_a_resumed_job_queues_behind_waiting_ones() -> None:
     job = lifecycle.resume(lifecycle.pause(make_job(), NOW).job, NOW + 50).job
     assert job.workload().submitted == NOW + 50
 
 
-def test_a_failing_job_does_not_escape_by_being_paused() -> None:
+def test_pausing_does_not_reset_failures() -> None:
     job = running(2)
     failing = ended(job, 1, "runs")
     assert ended(lifecycle.pause(failing, NOW + 6).job, 1, -15).state is JobState.FAILED
@@ -453,7 +453,7 @@ def test_a_failing_job_does_not_escape_by_being_paused() -> None:
 # -- after a restart --------------------------------------------------------------------------------------------
 
 
-def test_what_was_never_launched_is_launched_now_unless_it_was_to_stop() -> None:
+def test_an_attempt_that_was_never_launched_is_launched_unless_stopping() -> None:
     job = starting()
     assert lifecycle.never_launched(job, NOW) == lifecycle.Step(job, (LaunchAttempt(job.id, 1),))
     assert lifecycle.never_launched(lifecycle.cancel(job, NOW).job, NOW).job.state is JobState.CANCELLED
@@ -464,13 +464,13 @@ def test_what_was_never_launched_is_launched_now_unless_it_was_to_stop() -> None
 
 @pytest.mark.parametrize("codes", [("runs", "runs"), ("runs", 1), (0, 0), ("lost", "runs"), (-9, 1)])
 @pytest.mark.parametrize("make", [starting, running, stopping])
-def test_the_same_told_again_changes_nothing(make: Callable[[int], Job], codes: tuple[int | str, ...]) -> None:
+def test_a_repeated_event_changes_nothing(make: Callable[[int], Job], codes: tuple[int | str, ...]) -> None:
     job = make(2)
     once = lifecycle.observe(job, workers(job, *codes), NOW + 5).job
     assert lifecycle.observe(once, workers(once, *codes), NOW + 9) == lifecycle.Step(once)
 
 
-# -- words ------------------------------------------------------------------------------------------------------
+# -- sentences --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -488,7 +488,7 @@ def test_where(nodes: int, words: str) -> None:
     ("size", "nomination", "ending", "reason"),
     [
         (2, 4, Ending.RESIZED, "Grew from 2 to 4 workers: Project a reclaims GPUs."),
-        (4, 1, Ending.RESIZED, "Gave 3 of 4 workers back: project a reclaims GPUs."),
+        (4, 1, Ending.RESIZED, "Released 3 of 4 workers: project a reclaims GPUs."),
         (2, 2, Ending.MOVED, "Moved to n0 and n1: project a reclaims GPUs."),
     ],
 )
@@ -505,25 +505,28 @@ def test_it_ends_to_go_on_where_it_is_nominated(size: int, nomination: int, endi
 
 
 @pytest.mark.parametrize("verb", [lifecycle.pause, lifecycle.cancel])
-def test_its_owner_may_have_other_plans(verb: Callable[[Job, float], lifecycle.Step]) -> None:
+def test_the_owners_request_overrides_a_nomination(verb: Callable[[Job, float], lifecycle.Step]) -> None:
     job = verb(lifecycle.resize(running(), placed(2), "", NOW + 1).job, NOW + 2).job
     assert (job.state, job.nomination) == (JobState.STOPPING, ())
     assert ended(job, -15).state in (JobState.PAUSED, JobState.CANCELLED)
 
 
-def test_what_fails_while_it_saves_its_state_is_tried_again() -> None:
+def test_a_failure_during_a_stop_is_retried() -> None:
     job = lifecycle.resize(running(2, retries=0), placed(4), "", NOW + 1).job
     assert ended(job, 1, "lost").state is JobState.QUEUED
 
 
-def test_one_that_lost_its_places_waits_its_turn() -> None:
+def test_a_job_that_lost_its_nomination_waits_in_the_queue() -> None:
     job = lifecycle.resize(running(), placed(2), "", NOW + 1).job
     assert ended(lifecycle.drop_nomination(job).job, -15).reason == "Waiting for its turn."
-    assert lifecycle.drop_nomination(ended(job, -15)).job.reason == "Its reserved GPUs are gone. Waiting for its turn."
+    assert (
+        lifecycle.drop_nomination(ended(job, -15)).job.reason
+        == "Its reserved GPUs are no longer available. Waiting for its turn."
+    )
 
 
 @pytest.mark.parametrize(("who", "by"), [("root", " by root"), (None, "")])
-def test_what_somebody_else_asks_says_who(who: str | None, by: str) -> None:
+def test_a_request_of_another_user_names_them(who: str | None, by: str) -> None:
     waiting = make_job(state=JobState.QUEUED)
     assert lifecycle.cancel(waiting, NOW, who).job.reason == f"Cancelled{by}."
     assert ended(lifecycle.cancel(running(), NOW, who).job, 143).reason == f"Cancelled{by}."
@@ -533,16 +536,16 @@ def test_what_somebody_else_asks_says_who(who: str | None, by: str) -> None:
     assert lifecycle.resume(paused, NOW, who).job.reason == f"Resumed{by}; waiting for its turn."
 
 
-# -- gangs that are led -----------------------------------------------------------------------------------------
+# -- gangs with a leader ----------------------------------------------------------------------------------------
 
 
 def led(*leads: bool) -> Job:
-    """A gang that runs; each of its workers is a group."""
+    """A running gang with one worker in each group."""
     groups = tuple(WorkerGroup(f"g{n}", 1, Shape(), leader) for n, leader in enumerate(leads))
     return running(len(leads), groups=groups)
 
 
-def test_when_its_leaders_have_ended_well_the_others_are_stopped_and_it_has_succeeded() -> None:
+def test_when_its_leaders_succeed_the_job_succeeds_and_others_are_stopped() -> None:
     job = led(False, True, True)
     assert ended(job, "runs", 0, "runs").state is JobState.RUNNING
     step = lifecycle.observe(job, workers(job, "runs", 0, 0), NOW + 5)
@@ -552,7 +555,7 @@ def test_when_its_leaders_have_ended_well_the_others_are_stopped_and_it_has_succ
     assert done.attempts[-1].ending is Ending.SUCCEEDED
 
 
-def test_what_falls_over_once_its_leader_has_gone_is_no_failure() -> None:
+def test_failures_after_the_leaders_end_do_not_count() -> None:
     job = led(True, False)
     stands = workers(job, 0, 1)
     late = {**stands, 1: replace(stands[1], at=NOW + 6)}
@@ -561,11 +564,11 @@ def test_what_falls_over_once_its_leader_has_gone_is_no_failure() -> None:
     assert lifecycle.observe(job, early, NOW + 7).job.state is JobState.FAILED
 
 
-def test_a_leader_that_fails_or_that_was_told_to_stop_has_not_ended_well() -> None:
+def test_a_failed_or_stopped_leader_has_not_succeeded() -> None:
     assert ended(led(True, False), 3, "runs").reason == "Worker 1 of 2 (rank 0) ended with exit code 3."
     stopped = lifecycle.preempt(led(True, False), "Paused for speech.", NOW + 1).job
     assert ended(stopped, 0, 0).state is JobState.QUEUED
 
 
-def test_who_follows_may_end_before_its_leader() -> None:
+def test_followers_may_end_before_their_leader() -> None:
     assert ended(led(True, False), "runs", 0).state is JobState.RUNNING

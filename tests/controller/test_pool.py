@@ -1,4 +1,4 @@
-"""The pool changes under what runs on it."""
+"""The pool changes while jobs run on it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 
 from scheduler.engines.base import Launch
 from scheduler.errors import Conflict
-from scheduler.model import Environment, JobState, NodeName, NodePool, Pool, Project, ProjectName
+from scheduler.model import TRAIN_POOL, Environment, JobState, NodeName, NodePool, Pool, Project, ProjectName
 from tests.controller.stage import NODES, POOL, Bench, World, make_job, make_session, opened
 
 
-async def test_a_pool_that_is_applied_is_durable_and_told(tmp_path: Path, world: World) -> None:
+async def test_an_applied_pool_is_durable_and_published(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world, pool=None) as bench:
         assert bench.controller.book.pool == Pool()
         await bench.controller.apply(POOL)
@@ -32,13 +32,13 @@ async def test_the_same_pool_again_is_no_change(bench: Bench) -> None:
     assert bench.controller.book.last_event == before
 
 
-async def test_a_pool_that_would_harm_is_refused(bench: Bench) -> None:
+async def test_a_pool_that_would_break_workloads_is_refused(bench: Bench) -> None:
     job = await bench.controller.submit(make_job("vision"))
     await bench.reaches(job, JobState.RUNNING)
     with pytest.raises(Conflict, match="vision"):
         await bench.controller.apply(replace(POOL, projects=(Project(ProjectName("default")),)))
     with pytest.raises(Conflict, match="node pools"):
-        await bench.controller.apply(replace(POOL, node_pools=(NodePool("train", Environment.TRAIN),)))
+        await bench.controller.apply(replace(POOL, node_pools=(NodePool(TRAIN_POOL, Environment.TRAIN),)))
     assert bench.controller.book.pool == POOL
 
 
@@ -49,7 +49,7 @@ async def test_more_nodes_are_used_at_once(bench: Bench) -> None:
     assert (await bench.reaches(jobs[1], JobState.RUNNING)).placement[0].node == "n2"
 
 
-async def test_what_stood_on_a_node_that_is_gone_goes_on_elsewhere(tmp_path: Path, world: World) -> None:
+async def test_workloads_of_a_removed_node_resume_elsewhere(tmp_path: Path, world: World) -> None:
     n2 = replace(NODES[1], name=NodeName("n2"))
     async with opened(tmp_path, world, *NODES, n2) as bench:
         whole = await bench.controller.submit(make_job(gpus=4))
@@ -68,7 +68,7 @@ async def test_what_stood_on_a_node_that_is_gone_goes_on_elsewhere(tmp_path: Pat
         assert (await bench.reaches(whole, JobState.RUNNING)).placement[0].node == "n2"
 
 
-async def test_what_is_started_while_its_node_goes_does_not_run_beside_the_next_attempt(
+async def test_a_launch_on_a_removed_node_never_runs_in_parallel_with_the_next_attempt(
     tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n2 = replace(NODES[1], name=NodeName("n2"))

@@ -1,4 +1,4 @@
-"""The controller with the policy that it runs with: promises of the README, kept end to end."""
+"""The controller with the production policy: promises of the README, checked end to end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduler.policy import decide
 from tests.controller.stage import POOL, Bench, World, begin, make_job, make_session, nobody_starts, opened
 
 
-async def test_a_project_gets_its_guarantee_back_and_the_victim_goes_on_by_itself(tmp_path: Path, world: World) -> None:
+async def test_a_project_reclaims_its_guarantee_and_the_victim_resumes(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world, decide=decide) as bench:
         sweep = [await bench.controller.submit(make_job(user="ana")) for _ in range(4)]
         for job in sweep:
@@ -34,9 +34,7 @@ async def test_a_project_gets_its_guarantee_back_and_the_victim_goes_on_by_itsel
 
 
 @pytest.mark.parametrize("killed", [False, True])
-async def test_who_waits_for_victims_keeps_the_places_it_was_promised(
-    tmp_path: Path, world: World, killed: bool
-) -> None:
+async def test_a_job_that_waits_for_victims_keeps_its_nomination(tmp_path: Path, world: World, killed: bool) -> None:
     bench = await begin(tmp_path, world, decide=decide)
     await bench.controller.apply(POOL)
     bench.engine.stubborn = True
@@ -67,7 +65,7 @@ async def test_who_waits_for_victims_keeps_the_places_it_was_promised(
     bench.store.close()
 
 
-async def test_everything_comes_to_its_end(tmp_path: Path, world: World) -> None:
+async def test_all_jobs_end(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world, decide=decide) as bench:
         await bench.controller.open_session(make_session())
         jobs = [

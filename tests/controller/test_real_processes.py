@@ -43,7 +43,7 @@ async def test_a_command_runs_and_its_exit_status_is_the_jobs(tmp_path: Path) ->
         assert (await finished(controller, missing.id)).attempts[0].exit_codes == (127,)
 
 
-async def test_a_paused_job_goes_on_from_what_it_saved(tmp_path: Path) -> None:
+async def test_a_paused_job_resumes_from_its_checkpoint(tmp_path: Path) -> None:
     saves_itself = (
         'test -e "$RUNAI_CHECKPOINT_DIR/saved" && exit 0\n'
         "trap 'touch \"$RUNAI_CHECKPOINT_DIR/saved\"; exit 0' TERM\n"

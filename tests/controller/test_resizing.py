@@ -1,5 +1,4 @@
-"""Running jobs that grow, shrink and move: the attempt ends, and the next one begins where the plan says, come what
-may."""
+"""Running jobs that grow, shrink and move: the attempt ends, and the next one begins where the plan says."""
 
 from __future__ import annotations
 
@@ -10,12 +9,25 @@ from pathlib import Path
 import pytest
 
 from scheduler.controller import checkpoints
-from scheduler.model import ONE, ArrayPlace, Ending, Job, JobState, Node, NodeName, Pool, Project, ProjectName, Settings
+from scheduler.model import (
+    ONE,
+    ArrayId,
+    ArrayPlace,
+    Ending,
+    Job,
+    JobState,
+    Node,
+    NodeName,
+    Pool,
+    Project,
+    ProjectName,
+    Settings,
+)
 from scheduler.policy import decide
 from tests.controller.stage import POOL, Bench, World, begin, make_job, nobody_starts, opened
 
 AT_ONCE = replace(POOL, settings=Settings(resize_interval=0))
-"""Nothing is waited for before a job grows."""
+"""A job grows without a delay."""
 
 
 def elastic(project: str = "default", **more: object) -> Job:
@@ -27,7 +39,7 @@ def sizes(job: Job) -> list[int]:
 
 
 async def grown(bench: Bench, other: int = 3) -> tuple[Job, Job]:
-    """An elastic job that runs beside another, and begins to grow as that ends. It does not hear of its stop yet."""
+    """An elastic job that runs beside another, and begins to grow when that ends. It has not received its stop yet."""
     first = await bench.controller.submit(make_job(gpus=other))
     await bench.reaches(first, JobState.RUNNING)
     job = await bench.controller.submit(elastic())
@@ -38,7 +50,7 @@ async def grown(bench: Bench, other: int = 3) -> tuple[Job, Job]:
 
 
 def give_in(bench: Bench, job: Job) -> None:
-    """The workers of a job that was told to stop have saved their state, and end."""
+    """The workers of a stopped job have saved their state, and end."""
     for rank in range(len(job.placement)):
         bench.engine.end(job.id, len(job.attempts), rank, 0)
 
@@ -51,7 +63,7 @@ async def again(bench: Bench, job: Job, attempt: int = 2) -> Job:
 # -- growing ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_job_grows_when_gpus_stand_idle(tmp_path: Path, world: World) -> None:
+async def test_a_job_grows_on_idle_gpus(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world, pool=AT_ONCE, decide=decide) as bench:
         _, job = await grown(bench)
         assert job.reason == "Saving its state; it will resume with 4 workers instead of 1."
@@ -71,7 +83,7 @@ async def test_a_job_grows_when_gpus_stand_idle(tmp_path: Path, world: World) ->
         assert told[-3:-1] == [first.reason, "Starts on n1."]
 
 
-async def test_the_places_are_kept_while_it_saves_its_state(tmp_path: Path, world: World) -> None:
+async def test_its_nomination_is_kept_while_it_saves_its_state(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world, pool=AT_ONCE, decide=decide) as bench:
         _, job = await grown(bench)
         rival = await bench.controller.submit(make_job(priority=10))
@@ -81,10 +93,10 @@ async def test_the_places_are_kept_while_it_saves_its_state(tmp_path: Path, worl
         assert (await again(bench, job)).placement == job.nomination
 
 
-async def test_growing_uses_up_no_retry_and_no_place_in_the_queue(tmp_path: Path, world: World) -> None:
+async def test_growing_uses_no_retry_and_keeps_its_age(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world, pool=AT_ONCE, decide=decide) as bench:
         _, job = await grown(bench)
-        bench.engine.end(job.id, 1, 0, 1)  # it does not take SIGTERM well: that is no failure
+        bench.engine.end(job.id, 1, 0, 1)  # it exits with 1 on SIGTERM: that is no failure
         after = await again(bench, job)
         assert after.attempts[0].ending is Ending.RESIZED
         assert after.workload().submitted == job.workload().submitted
@@ -95,7 +107,7 @@ async def test_growing_uses_up_no_retry_and_no_place_in_the_queue(tmp_path: Path
         assert (await bench.reaches(job, JobState.FAILED)).reason == "Worker 1 of 4 (rank 0) ended with exit code 3."
 
 
-async def test_a_job_that_ended_before_it_was_told_has_ended(tmp_path: Path, world: World) -> None:
+async def test_a_job_that_ended_before_the_stop_is_not_restarted(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world, pool=AT_ONCE, decide=decide) as bench:
         _, job = await grown(bench)
         stopping = job.attempts[0].stopping
@@ -133,7 +145,7 @@ async def test_only_a_job_that_has_saved_its_state_is_restarted_to_grow(
 # -- shrinking and moving -----------------------------------------------------------------------------------------
 
 
-async def test_a_job_gives_workers_back_to_whom_they_are_guaranteed(tmp_path: Path, world: World) -> None:
+async def test_a_job_shrinks_for_the_guarantee_of_another_project(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world, decide=decide) as bench:
         job = await bench.reaches(await bench.controller.submit(elastic()), JobState.RUNNING)
         assert sizes(job) == [4]
@@ -141,12 +153,12 @@ async def test_a_job_gives_workers_back_to_whom_they_are_guaranteed(tmp_path: Pa
         job = await again(bench, job)
         assert sizes(job) == [4, 2]
         assert job.attempts[0].ending is Ending.RESIZED
-        assert job.attempts[0].reason == (f"Gave 2 of 4 workers back: project speech reclaims GPUs for {speech.id}.")
+        assert job.attempts[0].reason == (f"Released 2 of 4 workers: project speech reclaims GPUs for {speech.id}.")
         speech = await bench.reaches(speech, JobState.RUNNING)
         assert not _gpus(job) & _gpus(speech)
 
 
-async def test_nobody_starts_before_all_old_workers_have_ended(tmp_path: Path, world: World) -> None:
+async def test_no_worker_starts_before_all_old_ones_have_ended(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world, decide=decide) as bench:
         job = await bench.reaches(await bench.controller.submit(elastic()), JobState.RUNNING)
         bench.engine.stubborn = True
@@ -184,15 +196,15 @@ def _gpus(job: Job) -> set[tuple[str, int]]:
     return {(worker.node, gpu) for worker in job.placement for gpu in worker.gpus}
 
 
-# -- what may come between ----------------------------------------------------------------------------------------
+# -- interruptions ------------------------------------------------------------------------------------------------
 
 
-async def test_a_kill_between_stop_and_start_loses_neither_job_nor_places(tmp_path: Path, world: World) -> None:
+async def test_a_kill_between_stop_and_start_loses_neither_job_nor_nomination(tmp_path: Path, world: World) -> None:
     bench = await begin(tmp_path, world, decide=decide)
     await bench.controller.apply(AT_ONCE)
     _, job = await grown(bench)
     await bench.crash()
-    give_in(bench, job)  # while nobody looks
+    give_in(bench, job)  # while no scheduler runs
     bench = await begin(tmp_path, world, decide=nobody_starts)
     await bench.reaches(job, JobState.QUEUED)
     await bench.crash()
@@ -206,7 +218,7 @@ async def test_a_kill_between_stop_and_start_loses_neither_job_nor_places(tmp_pa
 
 
 @pytest.mark.parametrize("when", ["stopping", "queued"])
-async def test_places_on_a_node_that_is_gone_are_no_claim(tmp_path: Path, world: World, when: str) -> None:
+async def test_a_nomination_on_a_removed_node_lapses(tmp_path: Path, world: World, when: str) -> None:
     nodes = (Node(NodeName("n1"), gpus=1, declared=True), Node(NodeName("n2"), gpus=3, declared=True))
     async with opened(tmp_path, world, *nodes, pool=AT_ONCE, decide=decide) as bench:
         _, job = await grown(bench)
@@ -233,7 +245,7 @@ async def test_a_limit_that_was_lowered_meanwhile_holds(tmp_path: Path, world: W
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-async def test_who_is_cancelled_meanwhile_does_not_go_on(tmp_path: Path, world: World, restarted: bool) -> None:
+async def test_a_job_cancelled_while_moving_does_not_restart(tmp_path: Path, world: World, restarted: bool) -> None:
     bench = await begin(tmp_path, world, decide=decide)
     await bench.controller.apply(AT_ONCE)
     _, job = await grown(bench)
@@ -248,7 +260,7 @@ async def test_who_is_cancelled_meanwhile_does_not_go_on(tmp_path: Path, world: 
     await bench.crash()
 
 
-async def test_who_is_paused_meanwhile_waits_like_any_other(tmp_path: Path, world: World) -> None:
+async def test_a_job_paused_while_moving_waits_in_the_queue(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world, pool=AT_ONCE, decide=decide) as bench:
         _, job = await grown(bench)
         assert (await bench.controller.pause(job.id)).nomination == ()
@@ -263,7 +275,8 @@ async def test_who_is_paused_meanwhile_waits_like_any_other(tmp_path: Path, worl
 async def test_a_member_of_an_array_keeps_its_turn(tmp_path: Path, world: World) -> None:
     def members(indices: Iterable[int]) -> list[Job]:
         return [
-            make_job(workers=4, min_workers=1, array=ArrayPlace("a", index, 2, max_parallel=1)) for index in indices
+            make_job(workers=4, min_workers=1, array=ArrayPlace(ArrayId("a"), index, 2, max_parallel=1))
+            for index in indices
         ]
 
     async with opened(tmp_path, world, pool=AT_ONCE, decide=decide) as bench:

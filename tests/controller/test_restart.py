@@ -1,17 +1,18 @@
-"""A scheduler that stops, or is killed, and starts again: no job is lost, none runs twice, none is forgotten
-running."""
+"""A scheduler that is stopped or killed, and started again: no job is lost, none runs twice, none is left running."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 from scheduler.engines.base import WorkerState
 from scheduler.model import JobState
+from scheduler.store import JobFilter
 from tests.controller.stage import POOL, World, begin, make_job, make_session, opened
 
 
-async def test_running_jobs_run_on_and_queued_ones_stay_queued(tmp_path: Path, world: World) -> None:
+async def test_running_jobs_keep_running_and_queued_ones_stay_queued(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world) as bench:
         running = await bench.controller.submit(make_job(gpus=4))
         queued = await bench.controller.submit(make_job(gpus=4))
@@ -26,6 +27,22 @@ async def test_running_jobs_run_on_and_queued_ones_stay_queued(tmp_path: Path, w
         bench.engine.end(running.id, 1, 0, 0)
         await bench.reaches(queued, JobState.RUNNING)
     assert world.launches == [(running.id, 1), (queued.id, 1)]
+
+
+async def test_a_changed_priority_survives_a_kill_and_the_submission_keeps_its_other_options(
+    tmp_path: Path, world: World
+) -> None:
+    bench = await begin(tmp_path, world)
+    await bench.controller.apply(POOL)
+    waiting, ended = [await bench.controller.submit(make_job(gpus=4)) for _ in range(2)]
+    for job in (waiting, ended):
+        await bench.controller.set_priority(job.id, 70)
+    await bench.controller.cancel(ended.id)
+    await bench.crash()
+    async with opened(tmp_path, world, pool=None) as bench:
+        assert bench.controller.book.jobs[waiting.id].request == replace(waiting.request, priority=70)
+        (found,) = await bench.controller.jobs(JobFilter(ids=[ended.id]))
+        assert found.request.priority == 70
 
 
 async def test_what_ended_meanwhile_has_its_own_exit_status(tmp_path: Path, world: World) -> None:
@@ -46,7 +63,7 @@ async def test_what_ended_meanwhile_has_its_own_exit_status(tmp_path: Path, worl
 
 
 async def test_an_attempt_that_was_never_launched_is_launched_now(tmp_path: Path, world: World) -> None:
-    """Killed after the attempt was durable and before the engine began with it."""
+    """Killed after the attempt was durable and before the engine launched it."""
     bench = await begin(tmp_path, world)
     await bench.controller.apply(POOL)
     bench.engine.begins.clear()
@@ -60,7 +77,7 @@ async def test_an_attempt_that_was_never_launched_is_launched_now(tmp_path: Path
     assert world.launches == [(job.id, 1)]
 
 
-async def test_what_was_to_stop_is_told_again(tmp_path: Path, world: World) -> None:
+async def test_a_stop_is_repeated_after_a_restart(tmp_path: Path, world: World) -> None:
     bench = await begin(tmp_path, world)
     bench.engine.stubborn = True
     job = await bench.controller.submit(make_job())
@@ -72,7 +89,7 @@ async def test_what_was_to_stop_is_told_again(tmp_path: Path, world: World) -> N
         assert bench.engine.stops == [(job.id, 1, 30.0)]
 
 
-async def test_what_runs_and_is_not_in_the_book_is_stopped(tmp_path: Path, world: World) -> None:
+async def test_workers_of_unknown_attempts_are_stopped(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world) as bench:
         job = await bench.controller.submit(make_job())
         await bench.reaches(job, JobState.RUNNING)
@@ -94,7 +111,7 @@ async def test_the_longest_run_time_counts_from_the_start_not_from_the_restart(t
     assert "maximum run time" in failed.reason
 
 
-async def test_a_gang_of_which_one_ended_while_nobody_looked_ends_whole(tmp_path: Path, world: World) -> None:
+async def test_a_gang_with_a_worker_that_ended_during_the_outage_ends_as_a_whole(tmp_path: Path, world: World) -> None:
     bench = await begin(tmp_path, world)
     job = await bench.controller.submit(make_job(workers=3))
     await bench.reaches(job, JobState.RUNNING)

@@ -1,4 +1,4 @@
-"""How long jobs are expected to run: their owners' word, what earlier ones took, and what bounds both."""
+"""Expected run times: declared by owners, learned from earlier jobs, and the bounds of both."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRAIN = Job(
 
 
 def ended(job: Job, *spans: float, state: JobState = JobState.SUCCEEDED, saved: bool = False) -> Job:
-    """The same job after attempts of so many seconds."""
+    """The same job after attempts of these lengths in seconds."""
     attempts = tuple(
         Attempt(number, (), created=0.0, started=100.0, ended=100.0 + span)
         for number, span in enumerate(spans, start=1)
@@ -39,7 +39,7 @@ def expecting(*jobs: Job) -> RunTimes:
     return times
 
 
-def test_nobody_knows_before_the_first_has_ended() -> None:
+def test_there_is_no_estimate_before_the_first_has_ended() -> None:
     assert RunTimes().estimate(TRAIN) is None
     assert expecting(ended(TRAIN, 60, state=JobState.FAILED)).estimate(TRAIN) is None
     assert expecting(ended(TRAIN, 60, state=JobState.CANCELLED)).estimate(TRAIN) is None
@@ -73,7 +73,7 @@ def test_others_are_not(other: Job) -> None:
     assert expecting(ended(TRAIN, 60)).estimate(other) is None
 
 
-def test_the_owners_word_counts_more_and_the_longest_run_time_bounds_it() -> None:
+def test_the_owners_estimate_takes_precedence_within_max_runtime() -> None:
     times = expecting(ended(TRAIN, 600))
     declared = replace(TRAIN, request=replace(TRAIN.request, expected_runtime=50.0))
     assert times.estimate(declared) == Estimate(50, Source.DECLARED)
@@ -82,12 +82,12 @@ def test_the_owners_word_counts_more_and_the_longest_run_time_bounds_it() -> Non
     assert RunTimes().estimate(bounded) == Estimate(200, Source.LIMIT)
 
 
-def test_attempts_count_together_only_where_the_work_went_on() -> None:
+def test_attempts_are_added_only_where_checkpoints_were_saved() -> None:
     assert expecting(ended(TRAIN, 100, 60)).estimate(TRAIN) == Estimate(60, Source.LEARNED)
     assert expecting(ended(TRAIN, 100, 60, saved=True)).estimate(TRAIN) == Estimate(160, Source.LEARNED)
 
 
-def test_similar_jobs_tell_the_same_arguments_before_the_same_program_before_the_same_size() -> None:
+def test_the_most_similar_jobs_are_used_first() -> None:
     other = replace(TRAIN, name="gpt-1", program=replace(TRAIN.program, command=("other.py",)))
     slower = replace(TRAIN, program=replace(TRAIN.program, command=(*TRAIN.program.command, "--epochs", "9")))
     times = expecting(*[ended(other, seconds) for seconds in (7, 5, 6)])
@@ -115,7 +115,7 @@ def test_it_is_the_median_of_the_latest(spans: list[int]) -> None:
     assert latest[(len(latest) - 1) // 2] <= found.seconds <= latest[len(latest) // 2]
 
 
-def test_those_that_wait_are_expected_anew_only_where_it_matters() -> None:
+def test_waiting_jobs_are_estimated_again_only_after_a_notable_change() -> None:
     times = RunTimes()
     waiting = replace(TRAIN, id=JobId("j-2"))
     times.note(waiting)
@@ -132,9 +132,7 @@ def expected(bench: Bench, job: Job) -> Any:
     return workload.request.expected_runtime
 
 
-async def test_the_policy_learns_from_a_job_that_ends_and_knows_it_still_after_a_restart(
-    tmp_path: Path, world: World
-) -> None:
+async def test_the_policy_learns_from_ended_jobs_also_after_a_restart(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world) as bench:
         first = await bench.controller.submit(make_job(gpus=4))
         later = await bench.controller.submit(make_job(gpus=4))

@@ -1,4 +1,4 @@
-"""A session's life, event by event: it waits for a plan, holds its lease, and ends with its server or its node."""
+"""A session's life cycle: it waits for a plan, holds its lease, and ends with its server or its node."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def error(step: Step) -> Exception:
     return instruction.error
 
 
-def test_a_plan_gives_it_its_lease_and_whoever_asked_is_told() -> None:
+def test_a_plan_leases_gpus_and_the_caller_is_answered() -> None:
     step = session_lifecycle.lease(make_session(), PLACED, NOW)
     assert (step.session.state, step.session.placement) == (SessionState.LEASED, PLACED)
     assert step.do == (SeatSession(),)
@@ -43,7 +43,7 @@ def test_a_plan_that_has_no_gpus_for_it_refuses_it(blocked_by: OverBuildQuota | 
     assert str(found) == "Nothing is free."
 
 
-def test_it_waits_for_gpus_that_others_give_back_and_is_refused_with_what_it_waited_for() -> None:
+def test_it_waits_for_released_gpus_and_is_refused_with_the_reason() -> None:
     decision = Decision(Action.START, "Its GPU is lent to job7.", after=(JobId("job7"),))
     step = session_lifecycle.pass_over(make_session(), decision, NOW)
     assert (step.session.state, step.do) == (SessionState.REQUESTED, ())

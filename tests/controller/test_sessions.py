@@ -33,7 +33,7 @@ async def test_the_same_server_has_the_same_lease(bench: Bench) -> None:
     assert other.id != again.id
 
 
-async def test_what_does_not_fit_is_refused_with_the_reason(bench: Bench) -> None:
+async def test_a_session_that_does_not_fit_is_refused_with_the_reason(bench: Bench) -> None:
     first = await bench.controller.open_session(make_session("ana"))
     await bench.controller.open_session(make_session("bo"))
     with pytest.raises(Unavailable, match="to become free"):
@@ -74,7 +74,7 @@ async def test_closing_frees_and_is_durable(bench: Bench, tmp_path: Path, world:
         await bench.controller.close_session(SessionId("nobody"))
 
 
-async def test_one_that_waits_for_lent_gpus_gets_them_or_gives_up(
+async def test_a_session_that_waits_for_lent_gpus_gets_them_or_times_out(
     tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     back = asyncio.Event()
@@ -103,10 +103,10 @@ async def test_one_that_waits_for_lent_gpus_gets_them_or_gives_up(
         assert {session.user for session in bench.controller.book.sessions.values()} == {"ana", "cy"}
 
 
-# -- what the engine does for a session ---------------------------------------------------------------------
+# -- the engine's part in a session -------------------------------------------------------------------------
 
 
-async def test_the_engine_gives_a_session_its_gpus_before_it_is_told(bench: Bench) -> None:
+async def test_the_engine_assigns_gpus_before_a_session_is_answered(bench: Bench) -> None:
     session = await bench.controller.open_session(make_session())
     seat = bench.engine.world.seats[session.id]
     assert (seat.user, seat.server, seat.workers) == ("ana", "", session.placement)
@@ -127,7 +127,7 @@ async def test_a_session_is_refused_with_the_sentence_of_the_engine(bench: Bench
     assert (await bench.controller.open_session(make_session())).state is SessionState.LEASED
 
 
-async def test_gpus_are_nobody_elses_before_the_engine_has_taken_them_back(bench: Bench) -> None:
+async def test_gpus_are_free_only_after_the_engine_has_released_them(bench: Bench) -> None:
     first = await bench.controller.open_session(make_session("ana"))
     await bench.controller.open_session(make_session("bo"))
     bench.engine.leaves.clear()

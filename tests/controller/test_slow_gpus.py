@@ -1,5 +1,4 @@
-"""A GPU that is slower than GPUs of its type, through the controller: found by what jobs report, told, used last, never
-refused."""
+"""A GPU slower than others of its type, through the controller: found by reports of jobs, shown, and used last."""
 
 from __future__ import annotations
 
@@ -13,11 +12,11 @@ from scheduler.api.explain import explanation
 from scheduler.api.views import pool_view
 from scheduler.cli.status import show_nodes
 from scheduler.cli.text import Screen
-from scheduler.model import Job, JobState, Node, NodeName, UserName
+from scheduler.model import GpuType, Job, JobState, Node, NodeName, UserName
 from scheduler.policy import decide
 from tests.controller.stage import Bench, World, make_job, opened
 
-NODES = tuple(Node(NodeName(name), gpus=1, gpu_type="V100") for name in ("n1", "n2", "n3"))
+NODES = tuple(Node(NodeName(name), gpus=1, gpu_type=GpuType("V100")) for name in ("n1", "n2", "n3"))
 
 
 async def started(bench: Bench, name: str) -> Job:
@@ -26,7 +25,7 @@ async def started(bench: Bench, name: str) -> Job:
 
 
 async def round_of(bench: Bench, name: str) -> None:
-    """Three jobs of a kind, one on each node, of which n1 is 2.2 times as slow."""
+    """Three similar jobs, one on each node; n1 is 2.2 times as slow."""
     jobs = [await started(bench, name) for _ in NODES]
     assert sorted(job.placement[0].node for job in jobs) == ["n1", "n2", "n3"], "none waits for a faster one"
     for job in jobs:
@@ -34,9 +33,7 @@ async def round_of(bench: Bench, name: str) -> None:
         await bench.reaches(job, JobState.SUCCEEDED)
 
 
-async def test_a_slow_gpu_is_told_and_used_last_after_two_kinds_of_jobs_also_after_a_restart(
-    tmp_path: Path, world: World
-) -> None:
+async def test_a_slow_gpu_is_shown_and_used_last_also_after_a_restart(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world, *NODES, decide=decide) as bench:
         for _ in range(4):
             await round_of(bench, "bert")

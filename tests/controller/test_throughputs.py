@@ -1,4 +1,4 @@
-"""How fast jobs ran on which type of GPU is measured, remembered, and decides where those like them go."""
+"""Throughputs by GPU type are measured, stored, and used to place similar jobs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,25 @@ from scheduler.cli.explain import show
 from scheduler.cli.text import Screen
 from scheduler.controller.runtimes import RunTimes
 from scheduler.controller.throughputs import RECENT, MeasuredThroughput, Unit, type_of
-from scheduler.model import Attempt, Ending, Job, JobState, Node, NodeName, UserName, WorkerPlacement
+from scheduler.model import (
+    BUILD_POOL,
+    Attempt,
+    Ending,
+    GpuType,
+    Job,
+    JobState,
+    Node,
+    NodeName,
+    UserName,
+    WorkerPlacement,
+)
 from scheduler.policy import decide
 from tests.controller.stage import Bench, World, make_job, opened
 
 NODES = (
-    Node(NodeName("box-build"), gpus=1, node_pool="build", declared=True),
-    Node(NodeName("v"), gpus=2, gpu_type="V100", declared=True),
-    Node(NodeName("a"), gpus=2, gpu_type="A100", declared=True),
+    Node(NodeName("box-build"), gpus=1, node_pool=BUILD_POOL, declared=True),
+    Node(NodeName("v"), gpus=2, gpu_type=GpuType("V100"), declared=True),
+    Node(NodeName("a"), gpus=2, gpu_type=GpuType("A100"), declared=True),
 )
 
 
@@ -34,11 +45,18 @@ def ran(
     nodes: int = 1,
     state: str = "succeeded",
 ) -> Job:
-    """A job of two workers that has ended after one attempt."""
+    """A job of two workers that ended after one attempt."""
     ending = Ending.SUCCEEDED if state == "succeeded" else Ending.STOPPED
     placement = tuple(WorkerPlacement(NodeName(f"n{n % nodes}"), (n,)) for n in range(2))
     attempt = Attempt(
-        1, placement, created=0, started=0, ended=seconds, ending=ending, gpu_type=gpu_type, throughput=steps
+        1,
+        placement,
+        created=0,
+        started=0,
+        ended=seconds,
+        ending=ending,
+        gpu_type=None if gpu_type is None else GpuType(gpu_type),
+        throughput=steps,
     )
     return replace(make_job(workers=2), state=JobState(state), attempts=(attempt,))
 
@@ -58,25 +76,25 @@ def test_steps_a_second_are_compared_by_type() -> None:
     times = learned(ran("V100", 10), ran("A100", 27), ran("V100", 10))
     assert relative(times) == {"A100": 1000, "V100": 370}
     assert times.throughputs(make_job(workers=2)) == (
-        MeasuredThroughput("A100", Unit.STEPS, 27, 1),
-        MeasuredThroughput("V100", Unit.STEPS, 10, 2),
+        MeasuredThroughput(GpuType("A100"), Unit.STEPS, 27, 1),
+        MeasuredThroughput(GpuType("V100"), Unit.STEPS, 10, 2),
     )
 
 
-def test_where_nothing_is_reported_the_time_to_the_end_tells() -> None:
+def test_without_reports_run_times_are_compared() -> None:
     assert relative(learned(ran("V100", seconds=300), ran("A100", seconds=100))) == {
         "A100": 1000,
         "V100": 333,
     }
 
 
-def test_steps_tell_more_than_runs_and_both_are_never_compared() -> None:
+def test_steps_are_preferred_to_runs_and_never_compared_with_them() -> None:
     assert relative(learned(ran("V100", 10), ran("A100", seconds=1))) == {}
     both = learned(ran("V100", 10), ran("A100", 20), ran("V100", seconds=1), ran("A100", seconds=2))
     assert relative(both) == {"A100": 1000, "V100": 500}
 
 
-def test_one_type_alone_tells_nothing() -> None:
+def test_one_type_alone_is_not_compared() -> None:
     assert relative(learned(ran("A100", 10), ran("A100", 20), ran(None, 90))) == {}
 
 
@@ -86,10 +104,10 @@ def test_what_was_reached_on_one_node_counts_before_what_was_reached_over_severa
     times = learned(spread, ran("V100", 10), ran("A100", 20), spread)
     assert relative(times) == {"A100": 1000, "V100": 500}
     assert times.workload(make_job(workers=2)).request.spread_throughputs == (("A100", 250),)
-    assert times.throughputs(make_job(workers=2))[0] == MeasuredThroughput("A100", Unit.STEPS, 20, 1, 5)
+    assert times.throughputs(make_job(workers=2))[0] == MeasuredThroughput(GpuType("A100"), Unit.STEPS, 20, 1, 5)
 
 
-def test_a_cancelled_job_has_reported_its_pace_all_the_same_but_its_length_tells_nothing() -> None:
+def test_a_cancelled_job_counts_by_its_reports_but_not_by_its_run_time() -> None:
     assert relative(learned(ran("V100", 10, state="cancelled"), ran("A100", 20))) == {
         "A100": 1000,
         "V100": 500,
@@ -102,7 +120,7 @@ def test_the_latest_count() -> None:
     assert relative(learned(ran("V100", 10), *old, *new)) == {"A100": 1000, "V100": 250}
 
 
-def test_those_that_wait_are_told_only_where_it_matters() -> None:
+def test_waiting_jobs_are_updated_only_after_a_notable_change() -> None:
     times = learned(ran("V100", 10, state="cancelled"))
     waiting = make_job(workers=2)
     times.note(waiting)
@@ -130,7 +148,7 @@ def test_a_placement_over_several_types_has_none() -> None:
 
 
 async def run(bench: Bench, steps: float, **asks: object) -> Job:
-    """Submit a job and let it end with so many steps a second, by type."""
+    """Submit a job and end it with these steps per second, by type."""
     job = await bench.controller.submit(make_job(**asks))  # type: ignore[arg-type]
     await bench.reaches(job, JobState.RUNNING)
     bench.engine.end(job.id, 1, 0, 0, throughput=steps)

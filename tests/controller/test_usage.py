@@ -1,4 +1,4 @@
-"""Recent use: the average that a project held fades exactly, whenever it is brought up to date, and over a restart."""
+"""Recent use: a project's average decays exactly, whenever it is updated, and across restarts."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from scheduler.controller import usage
 from scheduler.model import (
+    BUILD_POOL,
+    TRAIN_POOL,
     Environment,
     JobState,
     Node,
@@ -30,13 +32,13 @@ from tests.controller.stage import POOL, World, begin, make_job
 HALF_LIFE = 100.0
 
 Attempts = list[tuple[int, float, float]]
-"""Thousandths of a GPU, from when, for how long."""
+"""Thousandths of a GPU, start, duration in seconds."""
 
 attempts = st.lists(st.tuples(st.sampled_from([250, 1000, 8000]), st.floats(0, 1000), st.floats(0, 1000)), max_size=8)
 
 
 def integral(found: Attempts, now: float) -> float:
-    """The average at an instant after all of them, one attempt after the other."""
+    """The average at an instant after all attempts, as a sum over them."""
     return math.fsum(
         gpus * (2 ** (-(now - begun - lasted) / HALF_LIFE) - 2 ** (-(now - begun) / HALF_LIFE))
         for gpus, begun, lasted in found
@@ -67,7 +69,7 @@ def test_after_one_half_life_half_of_it_is_left(begun: float, half_life: float) 
     assert ended.average_at(later + 3 * half_life, half_life) == pytest.approx(250)
 
 
-def test_a_department_has_used_what_is_below_it_and_shares_are_of_the_gpus_for_training() -> None:
+def test_a_departments_usage_is_the_sum_of_its_projects() -> None:
     pool = Pool(
         projects=(
             Project(ProjectName("research")),
@@ -83,13 +85,13 @@ def test_a_department_has_used_what_is_below_it_and_shares_are_of_the_gpus_for_t
     nodes = (
         Node(NodeName("a"), 8),
         Node(NodeName("b"), 8, schedulable=False),
-        Node(NodeName("c"), 8, node_pool="build"),
+        Node(NodeName("c"), 8, node_pool=BUILD_POOL),
     )
     assert usage.averages(used, pool, 0.0) == {"research": 4000, "nlp": 1000, "vision": 3000}
     assert usage.shares(used, pool, nodes, HALF_LIFE) == {"research": 0.25, "nlp": 0.0625, "vision": 0.1875}
     assert usage.shares(used, pool, (), 0.0) == {}
     assert usage.shares(used, replace(pool, settings=Settings()), nodes, 0.0) == {}
-    only_build = replace(pool, node_pools=(NodePool("train", Environment.BUILD),))
+    only_build = replace(pool, node_pools=(NodePool(TRAIN_POOL, Environment.BUILD),))
     assert usage.shares(used, only_build, nodes, 0.0) == {}
 
 
@@ -107,7 +109,7 @@ async def test_another_half_life_counts_from_when_it_is_set(tmp_path: Path, worl
     await bench.crash()
 
 
-async def test_what_a_version_without_usage_left_running_counts_from_its_start(tmp_path: Path, world: World) -> None:
+async def test_jobs_started_by_a_version_without_usage_count_from_their_start(tmp_path: Path, world: World) -> None:
     now = [1000.0]
     bench = await begin(tmp_path, world, clock=lambda: now[0])
     await bench.controller.apply(replace(POOL, settings=Settings(usage_half_life=100)))

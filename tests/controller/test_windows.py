@@ -1,7 +1,8 @@
-"""Guarantees that change by calendar: who is told before, and a scheduler that is killed around the change."""
+"""Guarantees that change by calendar: advance notices, and a scheduler killed around the change."""
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import replace
 from datetime import datetime
@@ -17,12 +18,15 @@ from scheduler.model import (
     Node,
     NodeName,
     Pool,
+    PoolInForce,
     Project,
     ProjectName,
     ReclaimUpTo,
     Settings,
     UserName,
     Window,
+    pool_at,
+    windows,
 )
 from scheduler.policy import SnapshotPlanner
 from tests.controller.stage import Bench, World, begin, make_job, opened
@@ -43,7 +47,7 @@ POOL = Pool(
 
 
 class Clock:
-    """Goes on from an instant, and elsewhere when it is told to."""
+    """A running clock that starts at an instant and can be set."""
 
     def __init__(self, at: float) -> None:
         self.set(at)
@@ -61,7 +65,7 @@ async def fill(bench: Bench) -> list[Job]:
     return [await bench.reaches(job, JobState.RUNNING) for job in jobs]
 
 
-async def test_owners_are_told_an_hour_before_a_guarantee_rises(tmp_path: Path, world: World) -> None:
+async def test_owners_are_warned_an_hour_before_a_guarantee_rises(tmp_path: Path, world: World) -> None:
     clock = Clock(NINE - 2 * HOUR)
     async with opened(tmp_path, world, NODE, pool=POOL, decide=SnapshotPlanner(), clock=clock) as bench:
         jobs, book = await fill(bench), bench.controller.book
@@ -87,11 +91,10 @@ async def test_owners_are_told_an_hour_before_a_guarantee_rises(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("killed", [-1.0, 0.0, 1.0])
-async def test_a_scheduler_that_is_killed_around_the_start_of_a_window_keeps_the_promise(
+async def test_a_kill_around_the_start_of_a_window_does_not_delay_its_guarantee(
     tmp_path: Path, world: World, killed: float
 ) -> None:
-    """Just before, at and after nine; and again at twelve, when nobody who waits is guaranteed anything and nobody is
-    stopped."""
+    """Just before, at and after nine; and at twelve, when no waiting job has a guarantee and no job is stopped."""
     clock = Clock(NINE - HOUR)
     bench = await begin(tmp_path, world, NODE, decide=SnapshotPlanner(), clock=clock)
     await bench.controller.apply(POOL)
@@ -114,3 +117,23 @@ async def test_a_scheduler_that_is_killed_around_the_start_of_a_window_keeps_the
         assert sorted(states) == ["queued", "running", "running"]
         assert bench.controller.book.jobs[student.id].state == "running"
     assert len(set(world.launches)) == len(world.launches), "nothing is launched twice"
+
+
+async def test_what_a_window_changes_is_worked_out_before_it_begins(
+    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With many windows it takes a while, so it runs outside the event loop."""
+    clock, threads = Clock(NINE - HOUR), list[bool]()
+
+    def noted(declared: Pool, now: float) -> PoolInForce:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return pool_at(declared, now)
+
+    async with opened(tmp_path, world, NODE, pool=POOL, decide=SnapshotPlanner(), clock=clock) as bench:
+        await bench.settled()
+        monkeypatch.setattr(windows, "pool_at", noted)
+        clock.set(NINE + 1)
+        await bench.settled()
+        in_force = {project.name: project.guaranteed for project in bench.controller.book.in_force.projects}
+        assert in_force == {"lab": 0, "class": ONE}
+    assert threads == [False], "and then the change after it"

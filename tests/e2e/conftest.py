@@ -1,4 +1,4 @@
-"""A real hub started by `jupyter runai up`, and a real Chromium to look at it."""
+"""A real hub, started by `jupyter runai up`, and a real Chromium."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import TypeVar
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-expect.set_options(timeout=60_000)  # a machine that has much else to do is slow, not wrong
+expect.set_options(timeout=60_000)  # a busy machine is slow, not wrong
 
 T = TypeVar("T")
 SCREENSHOTS = Path(__file__).parents[1] / "screenshots"
@@ -38,7 +38,7 @@ QUIET = [
 
 @dataclass
 class Hub:
-    """`url` ends in a slash; `password` and `admin_password` are what the start printed."""
+    """`url` ends in a slash; `password` and `admin_password` come from the hub's output."""
 
     process: subprocess.Popen[str]
     folder: Path
@@ -59,7 +59,7 @@ def _free_port() -> int:
 
 
 def start_hub(folder: Path, *args: str) -> Hub:
-    """Start a hub in `folder` and wait for its greeting; what it says on the way is in the failure otherwise."""
+    """Start a hub in `folder` and wait for its greeting; a failure includes its output."""
     command = [sys.executable, "-m", "scheduler.cli", "up", f"--state-dir={folder}", *args]
     if os.geteuid() == 0:
         command.append("--allow-root")
@@ -103,11 +103,22 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        environment: dict[str, str | float | bool] = {**os.environ, **_steady_network(tmp_path_factory.mktemp("lib"))}
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET, env=environment)
         yield browser
         browser.close()
+
+
+def _steady_network(folder: Path) -> dict[str, str]:
+    """The environment of a browser that other tests' pods do not disturb. They need gcc, too."""
+    if shutil.which("gcc") is None:
+        return {}
+    library = folder / "steadynetwork.so"
+    source = Path(__file__).with_name("steadynetwork.c")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O2", "-o", library, source, "-ldl"], check=True, timeout=60)
+    return {"LD_PRELOAD": str(library)}
 
 
 LogIn = Callable[..., Page]
@@ -115,7 +126,7 @@ LogIn = Callable[..., Page]
 
 @pytest.fixture
 def log_in(hub: Hub, browser: Browser) -> Iterator[LogIn]:
-    """`log_in("ada")` gives a page of a browser of their own, logged in to the hub."""
+    """`log_in("ada")` returns a page in the user's own browser context, logged in to the hub."""
     contexts: list[BrowserContext] = []
 
     def log_in(user: str, **options: object) -> Page:
@@ -137,7 +148,7 @@ def log_in(hub: Hub, browser: Browser) -> Iterator[LogIn]:
 
 
 def eventually(look: Callable[[], T], seconds: float = 30.0) -> T:
-    """What `look` gives as soon as it is true; the last it gave, otherwise. For what has no event to wait for."""
+    """Call `look` until its result is true or the time is up, and return the last result; for states without events."""
     deadline = time.monotonic() + seconds
     while not (seen := look()) and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""An administrator steers the pool from the page, in a real browser against a real hub."""
+"""The administrator's page in a real browser against a real hub."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.needs("chromium")
 
 
 def shots(page: Page, name: str) -> None:
-    """The view as it is, in the dark, and on a narrow screen, on which nothing is cut."""
+    """Screenshots in the light and dark themes and on a narrow screen, where nothing may be cut off."""
     SCREENSHOTS.mkdir(exist_ok=True)
     wide = page.viewport_size
     assert wide is not None
@@ -39,7 +39,7 @@ def admin(hub: Hub, log_in: LogIn) -> Page:
 
 def test_every_view_has_an_address_and_is_reached_by_the_keyboard(admin: Page) -> None:
     views = admin.get_by_role("navigation", name="Views").get_by_role("link")
-    names = ["Pool", "Projects", "Jobs", "Nodes", "Usage", "Audit"]
+    names = ["Pool", "Projects", "People", "Jobs", "Nodes", "Usage", "Audit"]
     expect(views).to_have_text(names)
     expect(views.first).to_have_attribute("aria-current", "page")
     views.first.focus()
@@ -57,7 +57,7 @@ def test_every_view_has_an_address_and_is_reached_by_the_keyboard(admin: Page) -
 
 
 def api(page: Page, path: str, method: str = "GET", body: Any = None) -> Any:
-    """Ask the scheduler as the page does."""
+    """Send a request to the scheduler as the page does."""
     return page.evaluate(
         """async ([path, method, body]) => {
             const xsrf = document.cookie.match(/(?:^|; )_xsrf=([^;]*)/)[1];
@@ -137,6 +137,46 @@ def test_a_node_is_drained_with_a_reason_and_returned(admin: Page) -> None:
     assert eventually(lambda: api(admin, f"jobs/{job['id']}")["state"] == "succeeded")
 
 
+def test_a_person_gets_a_build_quota_and_their_server_is_stopped(admin: Page, hub: Hub, log_in: LogIn) -> None:
+    una = log_in("una")
+    una.goto(f"{hub.url}hub/spawn")
+    una.wait_for_url(re.compile("/user/una/"))
+    admin.get_by_role("link", name="People").click()
+    session = admin.get_by_role("region", name="Sessions").get_by_role("row", name="una")
+    expect(session).to_be_visible()
+    longest = {"session_max_duration": 60, "session_idle_grace": 3600}
+    api(admin, "pool/apply", "POST", {**api(admin, "pool/file"), "settings": longest})
+    expect(session).to_contain_text("stops at")
+    shots(admin, "admin-longest-session")
+    expect(una.get_by_text("it may not run for longer").first).to_be_visible()
+    una.screenshot(path=SCREENSHOTS / "longest-session.png")
+    una.close()
+    row = admin.get_by_role("region", name="People").get_by_role("row", name="una")
+    row.get_by_role("button", name="Build quota").click()
+    admin.get_by_label("GPUs", exact=True).fill("500")
+    admin.keyboard.press("Enter")
+    expect(admin.get_by_role("alert")).to_contain_text("Build quotas would add up to 500 GPUs")
+    admin.get_by_label("GPUs", exact=True).fill("2")
+    shots(admin, "admin-build-quota")
+    admin.keyboard.press("Enter")
+    expect(admin.get_by_role("dialog")).to_have_count(0)
+    expect(row).to_contain_text("own")
+    shots(admin, "admin-people-sessions")
+    session.get_by_role("button", name="Stop the server of una").click()
+    admin.get_by_role("button", name="Stop the server", exact=True).click()
+    expect(session).to_have_count(0)
+    row.get_by_role("button", name="Build quota").click()
+    admin.get_by_role("button", name="Remove").click()
+    expect(row).to_contain_text("default")
+    newest = api(admin, "audit?limit=3")["entries"]
+    assert [(entry["action"], entry["kind"]) for entry in newest] == [
+        ("remove", "user"),
+        ("remove", "session"),
+        ("add", "user"),
+    ]
+    api(admin, "pool/apply", "POST", {**api(admin, "pool/file"), "settings": {}})
+
+
 def test_what_was_used_is_shown_and_downloaded(admin: Page) -> None:
     job = api(admin, "jobs", "POST", {"name": "used", "gpus": 2, "command": ["true"], "project": "default"})
     assert eventually(lambda: api(admin, f"jobs/{job['id']}")["state"] == "succeeded")
@@ -169,3 +209,54 @@ def test_jobs_are_found_and_cancelled_together(admin: Page) -> None:
     admin.get_by_role("button", name="Cancel 3 jobs…").click()
     admin.get_by_role("button", name="Cancel the jobs").click()
     assert eventually(lambda: {api(admin, f"jobs/{id}")["state"] for id in ids} == {"cancelled"})
+
+
+def test_jobs_are_sorted_by_the_headings_of_their_table_also_by_the_keyboard(admin: Page) -> None:
+    ids = [
+        api(
+            admin,
+            "jobs",
+            "POST",
+            {"name": f"of-{gpus}", "command": ["/bin/sleep", "600"], "project": "default", "gpus": gpus},
+        )["id"]
+        for gpus in (2, 3, 1)
+    ]
+    admin.get_by_role("link", name="Jobs").click()
+    admin.get_by_label("State").select_option("running")
+    names = admin.get_by_role("region", name="Jobs").locator("tbody .runai-Name")
+    expect(names).to_have_text(["of-1", "of-3", "of-2"])
+    admin.get_by_role("button", name="GPUs", exact=True).focus()
+    admin.keyboard.press("Enter")
+    expect(names).to_have_text(["of-3", "of-2", "of-1"])
+    expect(admin.get_by_role("columnheader", name="GPUs")).to_have_attribute("aria-sort", "descending")
+    shots(admin, "admin-jobs-sorted")
+    admin.keyboard.press("Enter")
+    expect(names).to_have_text(["of-1", "of-2", "of-3"])
+    expect(admin.get_by_role("columnheader", name="GPUs")).to_have_attribute("aria-sort", "ascending")
+    for id in ids:
+        api(admin, f"jobs/{id}/cancel", "POST")
+
+
+def test_the_priority_of_a_job_and_of_all_found_jobs_is_changed(admin: Page) -> None:
+    gpus = api(admin, "pool")["train"]["gpus"]
+    whole = {"command": ["/bin/sleep", "600"], "project": "default", "gpus": gpus}
+    ids = [api(admin, "jobs", "POST", {**whole, "name": f"rank-{n}"})["id"] for n in range(3)]
+    assert eventually(lambda: api(admin, f"jobs/{ids[2]}")["position"] == 2)
+    admin.get_by_role("link", name="Jobs").click()
+    admin.get_by_label("State").select_option("queued")
+    admin.get_by_role("button", name="Priority of rank-2: 50").click()
+    admin.get_by_label("Priority", exact=True).fill("70")
+    shots(admin, "admin-priority")
+    admin.keyboard.press("Enter")
+    expect(admin.get_by_role("dialog")).to_have_count(0)
+    assert eventually(lambda: [api(admin, f"jobs/{id}")["state"] for id in ids] == ["queued", "queued", "running"])
+    expect(admin.get_by_role("button", name="Priority of rank-0: 50")).to_be_visible()
+    expect(admin.get_by_role("button", name="Priority of rank-2: 70")).to_have_count(0)
+    admin.get_by_role("button", name="Priority of 2 jobs…").click()
+    admin.get_by_label("Priority", exact=True).fill("30")
+    admin.get_by_role("button", name="Set").click()
+    expect(admin.get_by_role("button", name="Priority of rank-0: 30")).to_be_visible()
+    shots(admin, "admin-jobs-priorities")
+    assert [api(admin, f"jobs/{id}")["priority"] for id in ids] == [30, 30, 70]
+    for id in reversed(ids):
+        api(admin, f"jobs/{id}/cancel", "POST")

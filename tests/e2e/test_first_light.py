@@ -1,5 +1,4 @@
-"""A first user's minutes in a real browser against a real hub: the sample notebook, the panel, the administrator's
-page."""
+"""The first steps in a real browser against a real hub: the sample notebook, the panel and the administrator's page."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ pytestmark = pytest.mark.needs("chromium")
 
 
 def open_notebook(page: Page, hub: Hub, user: str, name: str) -> None:
-    """Open a notebook and wait until its kernel is connected (before that, JupyterLab drops what is run without a
-    word)."""
+    """Open a notebook and wait until its kernel is connected; before that, JupyterLab silently drops executions."""
     page.goto(f"{hub.url}user/{user}/lab/tree/{name.replace(' ', '%20')}?reset")
     page.wait_for_selector(".jp-Notebook .jp-CodeCell")
     expect(page.locator("#jp-main-statusbar")).to_contain_text("Python 3 (ipykernel) | Idle")
@@ -37,7 +35,7 @@ def run_all_cells(page: Page) -> None:
 
 
 def api(page: Page, path: str, method: str = "GET", body: Any = None) -> Any:
-    """Ask the scheduler through the user's own server, as the panel does."""
+    """Send a request to the scheduler through the user's own server, as the panel does."""
     return page.evaluate(
         """async ([path, method, body]) => {
             const base = JSON.parse(document.getElementById('jupyter-config-data').textContent).baseUrl;
@@ -54,7 +52,7 @@ def api(page: Page, path: str, method: str = "GET", body: Any = None) -> Any:
 
 
 def client_of(hub: Hub, user: str) -> Client:
-    """The scheduler as the user's own server asks it: with the address and the token in its environment."""
+    """A client with the address and the token from the environment of the user's own server."""
     home = str(hub.folder / "users" / user)
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -96,7 +94,7 @@ def test_the_sample_notebook_trains_on_the_pool(hub: Hub, in_the_lab: Callable[.
     expect(cell_output(page, "digits read right")).to_contain_text(re.compile(r"9\d\.\d% of 450 digits"))
     expect(cell_output(page, "%runai_train train.py")).to_contain_text("epoch 3 of 3", timeout=90_000)
 
-    # the last line is there a moment before the job has ended
+    # the last line appears shortly before the job ends
     assert eventually(lambda: {job["state"] for job in api(page, "jobs")["jobs"]} == {"succeeded"})
     jobs = api(page, "jobs")["jobs"]
     assert len(jobs) == 2
@@ -119,7 +117,7 @@ def test_the_sample_notebook_trains_on_the_pool(hub: Hub, in_the_lab: Callable[.
     expect(admin.locator("body")).to_contain_text("declared")
 
 
-def test_a_full_pool_is_seen_live(hub: Hub, in_the_lab: Callable[..., Page], log_in: LogIn) -> None:
+def test_a_full_pool_is_shown_live(hub: Hub, in_the_lab: Callable[..., Page], log_in: LogIn) -> None:
     page = in_the_lab("ada")
     page.locator(".jp-CodeCell", has_text="%%runai_train").scroll_into_view_if_needed()
     page.get_by_role("tab", name="GPU pool").click()
@@ -200,5 +198,5 @@ def test_another_users_log_is_not_read(hub: Hub, in_the_lab: Callable[..., Page]
         mine = client.submit(JobSubmit(name="secret", command=["/bin/echo", "mine"], gpus=0))
     other = in_the_lab("dave")
     log = other.evaluate("async (id) => (await fetch(`/user/dave/runai/api/v1/jobs/${id}/logs`)).status", mine.id)
-    assert log == 403  # a member of the project may see that there is a job, and no more
+    assert log == 403  # members of the project may see the job, but not its log
     assert json.dumps(api(other, "sessions")).count("carol") == 0

@@ -1,4 +1,4 @@
-"""`kill -9` of what a person works in: the job runs on, and they find it again, its output under its cell."""
+"""`kill -9` of a kernel or a notebook server: the job keeps running, and its output is below its cell again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ y = 7
 
 
 def processes(hub: Hub, user: str, word: str) -> Iterator[psutil.Process]:
-    """Those of a user's own folder whose command line has `word` in it."""
+    """The processes in the user's home directory whose command line contains `word`."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             home = process.environ().get("HOME") == str(hub.folder / "users" / user)
@@ -62,8 +62,8 @@ def test_a_job_outlives_the_kernel_and_the_server_and_its_owner_sees_it(
         expect(page.locator(".jp-Dialog")).to_contain_text("is not running")
 
         def started_again() -> bool:
-            with contextlib.suppress(Error):  # the page may be on its way there by itself
-                page.goto(f"{hub.url}hub/spawn/{user}")  # the hub learns of the end when it looks next
+            with contextlib.suppress(Error):  # the page may navigate there by itself
+                page.goto(f"{hub.url}hub/spawn/{user}")  # the hub notices the end at its next poll
             return page.locator("#jupyter-config-data").count() > 0 and "/lab" in page.url
 
         assert eventually(started_again, 90)

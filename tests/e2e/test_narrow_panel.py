@@ -1,4 +1,4 @@
-"""The panel's style in a narrow side bar."""
+"""The layout of the panel in a narrow side bar."""
 
 from __future__ import annotations
 

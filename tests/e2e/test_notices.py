@@ -1,4 +1,4 @@
-"""JupyterLab says when a job has ended, when it matters, and only then; one setting turns it off."""
+"""JupyterLab notifies users of the ends of jobs that they may have missed; a setting turns that off."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_notice_for_each_end_that_matters(
         expect(toasts.filter(has_text="theirs was cancelled by ")).to_have_count(1)
         expect(toasts.filter(has_text="broken failed: It ended with exit code 3.")).to_have_count(1)
 
-        # Others get what they are due, and it goes on afterwards: that is no end.
+        # A reclaim for another project's guarantee is not an end: the job continues afterwards.
         administrator.project_put(ProjectEntry(name="due", guaranteed=free, members=["fay"]))
         due = sent(client, "due", "sleep 1", gpus=free, project="due")
         assert eventually(lambda: len(client.job(surplus.id).attempts) == 2, 60)

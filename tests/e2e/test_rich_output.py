@@ -1,4 +1,4 @@
-"""What a cell displays in its job stays under it: after the page was reloaded, and after the kernel was restarted."""
+"""The output of a cell's job stays below the cell after a reload of the page and a restart of the kernel."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ def test_output_stays_over_a_reload_and_a_restart(hub: Hub, in_the_lab: Callable
 
     [job] = api(page, "jobs?mine=true")["jobs"]
     outputs = hub.folder / "pool" / "jobs" / job["id"] / "output"
-    page.reload()  # nobody has saved the notebook: it was saved when the card came
+    page.reload()  # the notebook was saved automatically when the card was added
     page.wait_for_selector(".jp-Notebook .jp-CodeCell")
     output = cell_output(page, "%%runai_train --name rich")
     expect(output.locator("img")).to_have_count(1)
     (outputs / "go").touch()
-    expect(output.locator("table")).to_have_count(1)  # nothing of the kernel's reaches the new page
+    expect(output.locator("table")).to_have_count(1)  # not from the kernel: its messages do not reach the new page
     expect(output).to_contain_text("text between")
     expect(output.locator("img")).to_have_count(1)
 
@@ -96,7 +96,7 @@ def test_output_stays_over_a_reload_and_a_restart(hub: Hub, in_the_lab: Callable
     assert eventually(lambda: api(page, f"jobs/{job['id']}")["state"] == "succeeded")
     expect(output.get_by_role("group")).to_contain_text("succeeded")
 
-    # What is saved is the notebook's own: with no scheduler at all it is all there.
+    # The saved outputs belong to the notebook: they are complete even without a scheduler.
     path = hub.folder / "users" / "eve" / "rich.ipynb"
 
     def saved() -> list[dict[str, Any]]:
@@ -104,7 +104,7 @@ def test_output_stays_over_a_reload_and_a_restart(hub: Hub, in_the_lab: Callable
         try:
             found: list[dict[str, Any]] = json.loads(path.read_text())["cells"][0]["outputs"]
         except json.JSONDecodeError:
-            return []  # it is being written
+            return []  # the file is being written
         whole = "text after" in json.dumps(found) and "follows" not in json.dumps(found)
         return found if whole else []
 

@@ -1,5 +1,4 @@
-"""Sending a script by mouse and a command by keyboard: from JupyterLab to jobs that ran, and what is refused on the
-way."""
+"""Jobs submitted from JupyterLab's dialog: a script by mouse, a command by keyboard, and errors at their fields."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ THEMES = ".jupyter/lab/user-settings/@jupyterlab/apputils-extension/themes.jupyt
 
 @pytest.fixture
 def page(hub: Hub, in_the_lab: Callable[..., Page]) -> Page:
-    """JupyterLab with a folder in its file browser."""
+    """JupyterLab with its file browser in a folder of two scripts."""
     page = in_the_lab("kim")
     folder = hub.folder / "users" / "kim" / "digits"
     folder.mkdir(exist_ok=True)
@@ -38,7 +37,7 @@ def page(hub: Hub, in_the_lab: Callable[..., Page]) -> Page:
 
 
 def train(page: Page, file: str) -> Locator:
-    """The dialog for a file."""
+    """Open the submit dialog for a file."""
     page.locator(".jp-DirListing-item", has_text=file).click(button="right")
     page.get_by_role("menuitem", name="Train…").click()
     return page.locator(".runai-SubmitDialog")
@@ -89,7 +88,7 @@ def test_a_notebook_is_sent_from_its_toolbar_and_seen_in_the_status_bar(hub: Hub
     expect(status).not_to_contain_text("running")
 
 
-def test_what_is_refused_stands_at_its_field_and_is_mended_there(hub: Hub, page: Page) -> None:
+def test_an_error_is_shown_at_its_field_and_corrected_there(hub: Hub, page: Page) -> None:
     dialog = train(page, "train.py")
     field(dialog, "Run").fill("train.py --epochs 3")
     field(dialog, "GPUs").fill("64")
@@ -135,7 +134,7 @@ def test_what_is_refused_stands_at_its_field_and_is_mended_there(hub: Hub, page:
     expect(dialog).to_have_count(0)
 
 
-def test_a_command_is_sent_from_the_panel_by_keyboard_in_the_dark(hub: Hub, page: Page) -> None:
+def test_a_command_is_sent_from_the_panel_by_keyboard_in_the_dark_theme(hub: Hub, page: Page) -> None:
     themes: Path = hub.folder / "users" / "kim" / THEMES
     themes.parent.mkdir(parents=True, exist_ok=True)
     themes.write_text(json.dumps({"theme": "JupyterLab Dark"}))
@@ -153,7 +152,7 @@ def test_a_command_is_sent_from_the_panel_by_keyboard_in_the_dark(hub: Hub, page
     field(dialog, "Sweep").press("Enter")
     expect(dialog).to_have_count(0)
     expect(page.locator(".Toastify__toast", has_text="echo: 2 jobs were sent")).to_have_count(1)
-    expect(page.locator(".runai-Panel")).to_contain_text("echo-1")
+    expect(page.locator(".runai-Group", has_text="echo")).to_contain_text("2 jobs")
     page.get_by_role("button", name="New job").click()
     expect(field(dialog, "Run")).to_be_focused()
     page.keyboard.press("Escape")

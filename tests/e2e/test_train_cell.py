@@ -1,4 +1,4 @@
-"""Training without syntax: the first login opens what explains it, and a cell is trained by mouse."""
+"""The first login opens the sample notebook and the panel, and “Train this cell” trains a cell without any syntax."""
 
 from __future__ import annotations
 

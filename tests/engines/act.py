@@ -1,6 +1,6 @@
-"""What a worker does in the tests of the contract, as data, so that each kind of engine can have it done.
+"""The actions of a worker in the contract tests, as data, so that each kind of engine can run them.
 
-`python act.py JSON` does it as a process, with any Python from 3.8 on.
+`python act.py JSON` runs them as a process, with Python 3.8 or later.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ DEAF = "deaf"
 
 @dataclass(frozen=True)
 class Act:
-    """Prints `say`, writes `say` to the output file `writes`, saves its state, waits until the file `gate` is there,
-    and ends.
+    """Prints `say`, writes `say` to the output file `writes`, saves its state, waits until the file `gate` exists, and
+    ends.
 
-    On SIGTERM it does nothing (`DEAF`), or saves its state and ends with the exit code `term`, or ends as any process
-    does.
+    On SIGTERM it does nothing (`DEAF`), or saves its state and ends with the exit code `term`, or ends by the signal.
     """
 
     say: str = ""
@@ -37,7 +36,7 @@ class Act:
 
 
 def read(command: tuple[str, ...]) -> Act:
-    """What a command does; nothing, where it is another."""
+    """The actions of a command; none for other commands."""
     is_act = len(command) > 1 and command[-2] == os.path.abspath(__file__)
     return Act(**json.loads(command[-1])) if is_act else Act()
 

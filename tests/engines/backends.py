@@ -1,5 +1,5 @@
-"""Where the contract of engines is tried: each kind of engine says how a test makes its backend, and breaks what it
-stands on.
+"""The environments of the contract tests: how a test creates the backend of each kind of engine, and breaks its
+machines.
 
 `BACKENDS` has them all. A new engine adds its own and passes `test_contract`.
 """
@@ -26,31 +26,31 @@ from tests.engines.workplace import Reports, processes, supervisors
 
 
 class BackendSetup(ABC):
-    """Where workers run in a test. It outlives schedulers."""
+    """The environment of workers in a test. It outlives schedulers."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @abstractmethod
     def backend(self) -> Backend:
-        """A backend that knows nothing but what others before it have left here."""
+        """A backend that knows only what earlier ones have left here."""
 
     @abstractmethod
     async def lose(self, job: str, rank: int) -> None:
-        """What looks after a worker of a job's first attempt is gone, and nobody can say how the worker ended."""
+        """Kill the supervision of a worker of a job's first attempt, so that the worker's end is unknown."""
 
     @asynccontextmanager
     async def serving(self, backend: Backend) -> AsyncIterator[None]:
-        """What answers workers while this backend is open, where they ask."""
+        """The server for workers while this backend is open, where they need one."""
         yield
 
     def take_over(self) -> bool:
-        """Have another scheduler lead though the first has not let go; False where none ever can."""
+        """Make another scheduler the leader though the first has not resigned; False where that is impossible."""
         return False
 
     @abstractmethod
     async def clear(self) -> None:
-        """End all that still runs."""
+        """End all running workers."""
 
 
 class LocalBackendSetup(BackendSetup):
@@ -87,12 +87,12 @@ class ScriptedBackendSetup(BackendSetup):
 
 
 class RemoteBackendSetup(BackendSetup):
-    """Agents as processes of their own, which reach the scheduler over HTTP at a port that stays the same."""
+    """Agents as separate processes, which reach the scheduler over HTTP at a fixed port."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.containers = Containers(folder.parent / "containers")
-        (self.port,) = Ports(ADDRESS).take("scheduler", 1)  # no outgoing connection can get it meanwhile
+        (self.port,) = Ports(ADDRESS).take("scheduler", 1)  # outgoing connections do not use this range
 
     def backend(self) -> Backend:
         return remote(self.folder, self.containers, f"http://{ADDRESS}:{self.port}")
@@ -117,7 +117,7 @@ BACKENDS: Mapping[str, Callable[[Path], BackendSetup]] = {
 
 
 class Scheduler(Reports):
-    """What a scheduler does with a backend: opens it in order, and hears its reports."""
+    """A scheduler's use of a backend: opens it in order, and receives its reports."""
 
     def __init__(self, setup: BackendSetup) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class Scheduler(Reports):
         await self.backend.engine.open(self.report)
 
     async def serve(self) -> None:
-        """Workers are answered; what ran before has been recovered."""
+        """Serve workers, and recover earlier attempts."""
         await self._ends.enter_async_context(self.setup.serving(self.backend))
 
     async def close(self) -> None:
@@ -143,7 +143,7 @@ class Scheduler(Reports):
         await self.backend.leadership.release()
 
     async def restart(self, *known: tuple[str, int, int]) -> frozenset[AttemptKey]:
-        """Another scheduler in the same place, told of these attempts; says which of them were never launched."""
+        """Start another scheduler in the same place with these attempts; returns those that were never launched."""
         await self.close()
         self.backend = self.setup.backend()
         self.reports.clear()

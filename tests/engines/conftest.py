@@ -1,4 +1,4 @@
-"""An engine in a state folder of its own; nothing of it runs on after the test."""
+"""An engine in its own state folder; none of its processes outlive the test."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A scheduler's engine that is there to be killed: forks one for each line of standard input, and says when it begins.
+"""A scheduler's engine to be killed: forks one for each line of standard input, and prints when it begins.
 
-A line is JSON: `state_dir`, `job`, `workers`, `command`, `stop` (grace, or null). Forked rather than started, so that
-many instants can be tried: a Python with the engine's imports takes a third of a second.
+A line is JSON: `state_dir`, `job`, `workers`, `command`, `stop` (grace, or null). Forking is faster than starting a
+Python with the engine's imports (a third of a second), so more instants can be tried.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.engines.workplace import launch
 
 
 def say(word: str) -> None:
-    """A whole line or none: it may be killed at any instant."""
+    """Print a whole line or none: the process may be killed at any instant."""
     os.write(1, f"{word}\n".encode())
 
 

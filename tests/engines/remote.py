@@ -1,18 +1,16 @@
-"""An engine whose workers run elsewhere, as containers would: each agent is a process in an empty folder, with a clean
-environment and nothing of the scheduler but its address and the worker's token."""
+"""An engine with remote workers, as in containers: each agent is a process in an empty folder with a clean environment,
+and knows only the scheduler's address and the worker's token."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
 import secrets
 import shutil
 import signal
 import subprocess
 import sys
-import warnings
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -30,6 +28,7 @@ from scheduler.api.metrics import Metrics
 from scheduler.api.server import make_server
 from scheduler.discovery.statefolder import StateFolder
 from scheduler.engines.agents.agents import Agents
+from scheduler.engines.agents.archive import agent_archive
 from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.backend import Backend
 from scheduler.engines.base import Engine, Grant, Launch, Report, Seat
@@ -40,14 +39,13 @@ from scheduler.engines.local.processes import ended
 from scheduler.engines.rendezvous import Rendezvous, needs
 from scheduler.files.blobs import Blobs
 from scheduler.model import AttemptKey, JobId, Node, NodeName
-from scheduler.worker import agent
 from tests.engines.scripted import Machines
 
 ADDRESS = "127.0.0.1"
 
 
 class Containers:
-    """Folders on other machines, so to speak, each with an agent in it. They outlive schedulers."""
+    """Simulated containers: folders with an agent each. They outlive schedulers."""
 
     def __init__(self, folder: Path, python: str = sys.executable) -> None:
         self.folder = folder
@@ -61,9 +59,11 @@ class Containers:
             home.mkdir(parents=True)
         except FileExistsError:
             return
+        agent = self.folder / f"{worker}.pyz"
+        agent.write_bytes(agent_archive())
         with (self.folder / f"{worker}.out").open("wb") as out:
             self._agents[str(worker)] = process = subprocess.Popen(
-                [self._python, "-I", "-S", agent.__file__],
+                [self._python, "-I", "-S", str(agent)],
                 cwd=home,
                 env={"PATH": os.defpath, "RUNAI_AGENT_URL": url, "RUNAI_AGENT_TOKEN": token},
                 stdin=subprocess.DEVNULL,
@@ -74,7 +74,7 @@ class Containers:
         (self.folder / f"{worker}.pid").write_text(str(process.pid))
 
     def shown(self, worker: Worker) -> str:
-        """What the agent of a worker has printed."""
+        """The output of a worker's agent."""
         return (self.folder / f"{worker}.out").read_text()
 
     def pid(self, worker: Worker) -> int:
@@ -93,7 +93,7 @@ class Containers:
             os.kill(self.pid(worker), signal.SIGKILL)
 
     def workers(self) -> list[Worker]:
-        """All that have been started."""
+        """All started agents."""
         found = (path.stem.split(".") for path in self.folder.glob("*.pid"))
         return [Worker(JobId(job), int(attempt), int(rank)) for job, attempt, rank in found]
 
@@ -151,7 +151,7 @@ class RemoteEngine(Engine):
         pass
 
     def _bring_about(self, job: str, attempt: int, size: int) -> None:
-        """Start those agents that have not been started, and watch all."""
+        """Start missing agents, and watch all."""
         tokens = self._agents.tokens(JobId(job), attempt, size)
         for worker in self._agents.running(JobId(job), attempt):
             self._containers.start(worker, self._url, tokens[worker.rank])
@@ -179,7 +179,7 @@ def remote(folder: Path, containers: Containers, url: str) -> Backend:
 @asynccontextmanager
 async def answering(folder: Path, backend: Backend, port: int) -> AsyncIterator[None]:
     """The paths of agents, served as the scheduler does."""
-    api = SimpleNamespace(  # what the handlers of these paths use of a `Context`
+    api = SimpleNamespace(  # the parts of a `Context` that these handlers use
         agents=backend.agents,
         blobs=Blobs(folder),
         connections=Connections(IOStream.close),
@@ -191,10 +191,5 @@ async def answering(folder: Path, backend: Backend, port: int) -> AsyncIterator[
     try:
         yield
     finally:
-        with warnings.catch_warnings():
-            # An agent that connects in the very moment in which nobody is accepted any more is dropped unclosed.
-            warnings.simplefilter("ignore", ResourceWarning)
-            server.stop()
-            await server.close_all_connections()
-            await asyncio.sleep(0)
-            gc.collect()
+        server.stop()
+        await server.close_all_connections()

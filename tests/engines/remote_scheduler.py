@@ -1,5 +1,4 @@
-"""A whole scheduler with remote workers in a process of its own, to be killed: `python -m … STATE_DIR CONTAINERS
-PORT`."""
+"""A scheduler with remote workers in a separate process, to be killed: `python -m … STATE_DIR CONTAINERS PORT`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A backend whose workers end when the test says so, or do what an `Act` says; it keeps all promises of a backend.
+"""A backend whose workers end on the test's command, or execute an `Act`; it fulfils the contract of backends.
 
-Everything is in a `World`, which outlives schedulers.
+All its state is in a `World`, which outlives schedulers.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tests.engines import act
 from tests.engines.act import DEAF, Act
 
 NO_SUCH_COMMAND = ("no-such-command",)
-"""A worker that is to run this cannot be started."""
+"""A worker with this command cannot be started."""
 
 
 class Machines(Inventory):
-    """Nodes that a test may take away."""
+    """Nodes that a test may change."""
 
     def __init__(self, *nodes: Node) -> None:
         self.there = nodes
@@ -41,7 +41,7 @@ class Machines(Inventory):
         self.changed = lambda: None
 
     def become(self, *nodes: Node) -> None:
-        """These are the nodes from now on."""
+        """Replace the nodes."""
         self.there = nodes
         self.changed()
 
@@ -54,7 +54,7 @@ class Machines(Inventory):
 
 @dataclass
 class World:
-    """What outlives a scheduler: the workers, by (job, attempt) and rank, and every launch there ever was."""
+    """The state that outlives a scheduler: the workers, by (job, attempt) and rank, and all launches."""
 
     workers: dict[tuple[str, int], dict[int, WorkerStatus]] = field(default_factory=dict)
     launches: list[tuple[str, int]] = field(default_factory=list)
@@ -63,16 +63,16 @@ class World:
     seats: dict[str, Seat] = field(default_factory=dict)
     texts: dict[JobFile, bytes] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()
-    """Nodes on which nothing can be started."""
+    """Nodes on which no worker can be started."""
     played: set[asyncio.Task[None]] = field(default_factory=set)
     leader: ScriptedLeadership | None = None
     engine: ScriptedEngine | None = None
-    """The one that is open."""
+    """The open backend."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set, and another put in its place, when a worker has written or ended."""
+    """Set and replaced when a worker has written or ended."""
 
     def take_over(self) -> bool:
-        """Another scheduler leads from now on; says whether one did."""
+        """Make another scheduler the leader; returns whether there was one."""
         before, self.leader = self.leader, None
         if before is not None:
             before.taken.set()
@@ -100,9 +100,9 @@ class World:
 
 
 class ScriptedEngine(Engine):
-    """Workers in a `World`. One that is told to stop ends by SIGTERM at once, or when the test ends it (`stubborn`).
+    """Workers in a `World`. A stopped one ends by SIGTERM immediately, or when the test ends it (`stubborn`).
 
-    They run at once, or once the test says so (`slow`).
+    They run immediately, or on the test's command (`slow`).
     """
 
     def __init__(self, world: World) -> None:
@@ -113,10 +113,10 @@ class ScriptedEngine(Engine):
         self.slow = False
         self.stops: list[tuple[str, int, float]] = []
         self.begins = asyncio.Event()
-        """Cleared: it begins with no launch."""
+        """If cleared, launches do not begin."""
         self.begins.set()
         self.leaves = asyncio.Event()
-        """Cleared: it takes no session's GPUs back."""
+        """If cleared, GPUs of sessions are not released."""
         self.leaves.set()
 
     async def open(self, report: Report) -> None:
@@ -149,7 +149,7 @@ class ScriptedEngine(Engine):
                 if (what := self._act(*attempt)) != Act():
                     self.world.played.add(asyncio.create_task(_play(self.world, attempt, rank, what)))
         if any(stop[:2] == attempt for stop in self.stops):
-            self._terminate(*attempt, 0)  # it was told to stop before it had started
+            self._terminate(*attempt, 0)  # it was stopped before it had started
 
     async def stop(self, job: str, attempt: int, grace: float) -> None:
         self.stops.append((job, attempt, grace))
@@ -204,7 +204,7 @@ class ScriptedEngine(Engine):
         at: float | None = None,
         throughput: float | None = None,
     ) -> None:
-        """A worker's process ends; `None` loses it. `throughput` is what it has reported."""
+        """A worker's process ends; `None` loses it. `throughput` is its last report."""
         state = WorkerState.LOST if code is None else WorkerState.EXITED
         known = self.world.workers[job, attempt][rank]
         if not known.state.over:
@@ -219,7 +219,7 @@ class ScriptedEngine(Engine):
 
 
 async def _play(world: World, attempt: tuple[JobId, int], rank: int, what: Act) -> None:
-    """Do what a worker is to do, whichever engine is open."""
+    """Execute a worker's actions with the open engine."""
     job, _ = attempt
     world.write(log_file(*attempt, rank), what.say)
     if what.writes:
@@ -232,7 +232,7 @@ async def _play(world: World, attempt: tuple[JobId, int], rank: int, what: Act) 
 
 
 class ScriptedFiles(JobFiles):
-    """What the workers of a `World` leave: texts, and the time at which they saved their state."""
+    """The files of a `World`'s workers: texts, and the times of their saved states."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -300,7 +300,7 @@ def _check(job: str) -> None:
 
 
 class ScriptedLeadership(Leadership):
-    """One scheduler at a time leads a `World`; the test may take it away (`take_over`)."""
+    """One scheduler at a time leads a `World`; the test may replace it (`take_over`)."""
 
     def __init__(self, world: World) -> None:
         self.world = world

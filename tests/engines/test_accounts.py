@@ -1,4 +1,4 @@
-"""Jobs as their owners: each is its owner's own process, and sees nothing of the scheduler's or of another's."""
+"""Jobs as their owners: each runs as its owner, and cannot read files of the scheduler or of other users."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to run jobs 
 
 @pytest.fixture
 async def shared() -> AsyncIterator[Workplace]:
-    """A state folder that others can get to, as a scheduler makes it that has run for a while."""
+    """A state folder that other users can reach, as that of a running scheduler."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o711)
     here = Workplace(folder / "state")
@@ -44,7 +44,7 @@ async def shared() -> AsyncIterator[Workplace]:
     store = Store(f"sqlite:///{here.state_dir}/runai.sqlite")
     store.open()
     await here.open()
-    state.open()  # as a restart does: it leaves the way to the jobs open
+    state.open()  # as a restart does: the jobs stay reachable
     yield here
     await here.close()
     store.close()
@@ -53,7 +53,7 @@ async def shared() -> AsyncIterator[Workplace]:
 
 
 async def sent(here: Workplace, files: dict[str, bytes]) -> str:
-    """A bundle of these files, as it is kept for a job."""
+    """A bundle of these files, as stored for a job."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         for path, content in files.items():
@@ -96,7 +96,7 @@ async def test_its_folders_are_the_owners_from_attempt_to_attempt(shared: Workpl
 
 
 @as_root
-async def test_a_stop_reaches_it_and_what_came_of_it(shared: Workplace) -> None:
+async def test_a_stop_reaches_it_and_its_children(shared: Workplace) -> None:
     code = 'trap "exit 3" TERM; sleep 600 & touch "$RUNAI_OUTPUT_DIR/out"; echo > "$RUNAI_OUTPUT_DIR/out"; wait'
     await shared.engine.launch(launch("j", shell(code), user=OWNER))
     await shared.output_of("j")
@@ -105,8 +105,8 @@ async def test_a_stop_reaches_it_and_what_came_of_it(shared: Workplace) -> None:
 
 
 @as_root
-async def test_it_reads_nothing_of_the_schedulers_or_of_another_job(shared: Workplace) -> None:
-    """Whatever there is below the state folder, but for its own three folders: not even a list of what is there."""
+async def test_it_cannot_read_files_of_the_scheduler_or_of_another_job(shared: Workplace) -> None:
+    """Everything below the state folder except its own three folders: not even listings are readable."""
     secret = 'echo mine > "$RUNAI_OUTPUT_DIR/out"; echo mine; sleep 600'
     await shared.engine.launch(launch("theirs", shell(secret), user=OTHER))
     await shared.output_of("theirs")
@@ -130,7 +130,7 @@ async def test_it_reads_nothing_of_the_schedulers_or_of_another_job(shared: Work
 
 @as_root
 @pytest.mark.parametrize(("user", "sentence"), [("root", "never run as root"), ("no-such-user", "has no user")])
-async def test_nobodys_job_runs_as_root_or_as_someone_else(shared: Workplace, user: str, sentence: str) -> None:
+async def test_no_job_runs_as_root_or_as_another_user(shared: Workplace, user: str, sentence: str) -> None:
     with pytest.raises(Invalid, match=sentence):
         await shared.engine.launch(launch("j", shell("id"), user=user))
     assert not (shared.state_dir / "running" / "j.1").exists()

@@ -1,4 +1,4 @@
-"""An engine is chosen by name; other packages bring theirs."""
+"""An engine is chosen by name; other packages can provide engines."""
 
 from __future__ import annotations
 

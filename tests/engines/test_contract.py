@@ -1,4 +1,4 @@
-"""What every engine promises, held against each of them: launch, report, stop, recover, files, nodes, leadership."""
+"""The contract of engines, checked for each of them: launch, report, stop, recover, files, nodes, leadership."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def gate(tmp_path: Path) -> Path:
 
 
 async def start(here: Scheduler, what: Act, *, workers: int = 1, grace: float = 30.0) -> None:
-    """Launch job `j` and wait until its workers run and have printed what they say."""
+    """Launch job `j` and wait until its workers run and have printed their lines."""
     await here.backend.engine.launch(launch("j", what.command, workers=workers, grace=grace))
     for rank in range(workers):
         await here.until(lambda rank=rank: WorkerState.RUNNING in here.states("j", rank))  # type: ignore[misc]
@@ -54,8 +54,8 @@ async def start(here: Scheduler, what: Act, *, workers: int = 1, grace: float = 
 
 async def said(here: Scheduler, what: Act, rank: int = 0) -> None:
     async with asyncio.timeout(PATIENCE):
-        while len(await log_of(here, rank)) < len(what.say):
-            await here.backend.files.grown(log_file(JobId("j"), 1, rank), len(await log_of(here, rank)))
+        while len(seen := await log_of(here, rank)) < len(what.say):
+            await here.backend.files.grown(log_file(JobId("j"), 1, rank), len(seen))
 
 
 async def log_of(here: Scheduler, rank: int = 0) -> str:
@@ -63,7 +63,7 @@ async def log_of(here: Scheduler, rank: int = 0) -> str:
 
 
 def begun(here: Scheduler, rank: int = 0) -> list[WorkerState]:
-    """The states of a worker, without those on its way to running, each once."""
+    """The states of a worker, each once, without those before running."""
     return list(dict.fromkeys(state for state in here.states("j", rank) if state.begun))
 
 
@@ -105,9 +105,7 @@ async def test_what_cannot_be_started_is_the_fault_of_the_job(here: Scheduler) -
     assert WorkerState.RUNNING not in here.states("j")
 
 
-async def test_a_worker_that_nobody_can_tell_the_end_of_is_lost(
-    here: Scheduler, setup: BackendSetup, gate: Path
-) -> None:
+async def test_a_worker_with_an_unknown_end_is_lost(here: Scheduler, setup: BackendSetup, gate: Path) -> None:
     await start(here, Act(say="one\n", gate=str(gate)), workers=2)
     await setup.lose("j", 1)
     end = await here.end("j", 1)
@@ -132,15 +130,15 @@ async def test_a_worker_saves_its_state_in_its_grace_period(here: Scheduler, gat
     assert [file.path for file in await here.backend.files.list(JobId("j"), Area.CHECKPOINT)] == ["state"]
 
 
-async def test_a_worker_that_does_not_listen_is_killed_after_its_grace_period(here: Scheduler, gate: Path) -> None:
+async def test_a_worker_that_ignores_sigterm_is_killed_after_its_grace_period(here: Scheduler, gate: Path) -> None:
     await start(here, Act(say="one\n", gate=str(gate), term=DEAF))
     await here.backend.engine.stop(JobId("j"), 1, 600)
-    await here.backend.engine.stop(JobId("j"), 1, 0.1)  # the earlier end holds
+    await here.backend.engine.stop(JobId("j"), 1, 0.1)  # the earlier deadline holds
     await here.backend.engine.stop(JobId("j"), 1, 600)
     assert (await here.end("j")).exit_code == -9
 
 
-async def test_stopping_what_is_not_there_is_harmless(here: Scheduler, gate: Path) -> None:
+async def test_stopping_an_unknown_attempt_does_nothing(here: Scheduler, gate: Path) -> None:
     await here.backend.engine.stop(JobId("nobody"), 1, 0)
     await start(here, Act(say="one\n", gate=str(gate)))
     await here.backend.engine.stop(JobId("j"), 2, 0)
@@ -162,7 +160,7 @@ async def test_a_worker_outlives_the_scheduler_and_is_reported_again(here: Sched
     assert await log_of(here) == "one\n"
 
 
-async def test_an_end_of_before_is_reported_again(here: Scheduler) -> None:
+async def test_an_earlier_end_is_reported_again(here: Scheduler) -> None:
     await here.backend.engine.launch(launch("j", Act(say="one\n", code=3).command))
     await here.end("j")
     assert await here.restart(("j", 1, 1)) == frozenset()
@@ -179,7 +177,7 @@ async def test_launching_again_after_a_restart_starts_nothing_again(here: Schedu
     assert await log_of(here) == "one\n"
 
 
-async def test_what_runs_and_is_not_named_is_ended(here: Scheduler, setup: BackendSetup, gate: Path) -> None:
+async def test_unknown_workers_are_ended(here: Scheduler, setup: BackendSetup, gate: Path) -> None:
     await start(here, Act(say="one\n", gate=str(gate), term=DEAF))
     assert await here.restart() == frozenset()
     async with asyncio.timeout(PATIENCE):
@@ -198,7 +196,7 @@ async def eventually_forgotten(here: Scheduler) -> None:
                 await asyncio.sleep(0.01)
 
 
-async def test_a_stop_goes_on_over_a_restart(here: Scheduler, gate: Path) -> None:
+async def test_a_stop_continues_after_a_restart(here: Scheduler, gate: Path) -> None:
     await start(here, Act(say="one\n", gate=str(gate), term=DEAF))
     await here.backend.engine.stop(JobId("j"), 1, 0.5)
     await here.restart(("j", 1, 1))
@@ -243,7 +241,7 @@ async def test_a_log_is_read_in_parts_and_followed_to_its_end(here: Scheduler, g
         assert await following is False
 
 
-async def test_what_a_job_brings_back_is_listed_and_read(here: Scheduler) -> None:
+async def test_outputs_are_listed_and_read(here: Scheduler) -> None:
     await here.backend.engine.launch(launch("j", Act(say="words", writes="out.txt").command))
     await here.end("j")
     files = here.backend.files
@@ -264,7 +262,7 @@ async def test_nothing_outside_is_read(here: Scheduler, path: str) -> None:
         await here.backend.files.open_file(output_file(JobId("j"), path))
 
 
-async def test_the_time_of_a_checkpoint_is_told_while_a_job_runs(here: Scheduler, gate: Path) -> None:
+async def test_the_time_of_a_checkpoint_is_reported_while_a_job_runs(here: Scheduler, gate: Path) -> None:
     await start(here, Act(say="one\n", saves=True, gate=str(gate)))
     async with asyncio.timeout(PATIENCE):
         while not await here.backend.files.list(JobId("j"), Area.CHECKPOINT):  # noqa: ASYNC110
@@ -288,7 +286,7 @@ async def test_a_job_is_forgotten_once_it_has_ended(here: Scheduler, gate: Path)
     await here.backend.files.forget(JobId("j"))
 
 
-async def test_what_cannot_be_a_job_has_no_files(here: Scheduler) -> None:
+async def test_an_invalid_job_id_has_no_files(here: Scheduler) -> None:
     with pytest.raises(NotFound):
         await here.backend.files.list(JobId("../jobs"), Area.OUTPUT)
 
@@ -296,7 +294,7 @@ async def test_what_cannot_be_a_job_has_no_files(here: Scheduler) -> None:
 # -- nodes and leadership -----------------------------------------------------------------------------------
 
 
-async def test_there_are_nodes_each_with_a_name_of_its_own(here: Scheduler) -> None:
+async def test_nodes_have_unique_names(here: Scheduler) -> None:
     nodes = here.backend.inventory.nodes(Pool())
     assert nodes
     assert len({node.name for node in nodes}) == len(nodes)
@@ -306,7 +304,9 @@ async def test_there_are_nodes_each_with_a_name_of_its_own(here: Scheduler) -> N
     assert here.backend.inventory.nodes(Pool()) == nodes
 
 
-async def test_a_second_scheduler_does_not_lead_before_the_first_lets_go(here: Scheduler, setup: BackendSetup) -> None:
+async def test_a_second_scheduler_leads_only_after_the_first_has_released_the_lead(
+    here: Scheduler, setup: BackendSetup
+) -> None:
     second = setup.backend().leadership
     with pytest.raises(Conflict):
         await second.acquire()
@@ -316,7 +316,7 @@ async def test_a_second_scheduler_does_not_lead_before_the_first_lets_go(here: S
     await here.backend.leadership.acquire()
 
 
-async def test_who_loses_the_lead_is_told_and_nobody_else(here: Scheduler, setup: BackendSetup) -> None:
+async def test_only_the_scheduler_that_loses_the_lead_is_notified(here: Scheduler, setup: BackendSetup) -> None:
     lost = asyncio.create_task(here.backend.leadership.lost())
     await here.backend.engine.launch(launch("j", Act(say="one\n").command))
     await here.end("j")

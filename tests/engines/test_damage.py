@@ -1,4 +1,4 @@
-"""After a power cut or on a bad disk: what is left of a worker's files costs that worker's attempt and nothing else."""
+"""After a power cut or on a bad disk: damaged files of a worker cost that worker's attempt and nothing else."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ FILES = ("spec.json", "claim", "status.json", "exit.json", "done", "log", "super
 
 @pytest.fixture
 def reboot(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """From here on the engine finds itself in another boot of the machine."""
+    """From here on, the engine sees another boot of the machine."""
     return lambda: monkeypatch.setattr(supervisor, "boot", lambda: "12345678-1234-1234-1234-123456789abc")
 
 
 @pytest.fixture
 def bystander() -> Iterator[subprocess.Popen[bytes]]:
-    """Somebody else's process, with a group of its own."""
+    """A foreign process, with its own group."""
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], process_group=0)
     yield process
     process.kill()
@@ -52,7 +52,7 @@ def place(here: Workplace, job: str) -> Path:
 
 
 async def power_cut(here: Workplace, *jobs: str) -> None:
-    """The end of all processes of these jobs, of which nothing is written down any more."""
+    """End all processes of these jobs, which are no longer recorded."""
     await here.engine.close()
     for job in jobs:
         os.kill(here.supervisor(job), signal.SIGKILL)
@@ -83,7 +83,7 @@ async def test_a_damaged_file_costs_its_job_and_not_the_start(here: Workplace, n
     else:
         assert hurt.exit_code == 3
     assert here.states("well") == [WorkerState.RUNNING]
-    assert here.states("lives")[0] is WorkerState.RUNNING  # and may be stopped by now, where there is a `stop`
+    assert here.states("lives")[0] is WorkerState.RUNNING  # and may be stopped by now, if there is a `stop`
     for job in ("lives", "well"):
         await here.engine.stop(JobId(job), 1, 5)
         assert (await here.end(job)).exit_code == -15
@@ -104,7 +104,7 @@ async def test_a_damaged_claim_of_a_worker_that_died_is_a_lost_attempt(here: Wor
 async def test_after_a_restart_of_the_machine_nothing_that_may_have_run_is_launched_as_the_same_attempt(
     here: Workplace, reboot: Callable[[], None]
 ) -> None:
-    """Of one nothing reached the disk, of one an empty claim, of one everything; one had ended."""
+    """One job without files on disk, one with an empty claim, one complete; one had ended."""
     await here.engine.launch(launch("whole", SLEEP))
     await here.engine.launch(launch("torn", SLEEP))
     await here.engine.launch(launch("ended", shell("exit 3")))
@@ -113,7 +113,7 @@ async def test_after_a_restart_of_the_machine_nothing_that_may_have_run_is_launc
     (place(here, "torn") / "claim").write_bytes(b"")
     reboot()
     attempts = [(JobId(job), 1, 1) for job in ("whole", "torn", "gone", "ended")]
-    for _ in range(2):  # it is no different when the scheduler is killed right after its start
+    for _ in range(2):  # the same when the scheduler is killed right after its start
         await here.restart()
         assert await here.engine.recover(attempts) == frozenset()
         for job in ("whole", "torn", "gone"):
@@ -124,7 +124,7 @@ async def test_after_a_restart_of_the_machine_nothing_that_may_have_run_is_launc
     assert await here.engine.recover([(JobId("new"), 1, 1)]) == {("new", 1)}
 
 
-async def test_a_damaged_note_of_the_boot_loses_nothing_that_runs(here: Workplace) -> None:
+async def test_a_damaged_boot_file_loses_no_running_worker(here: Workplace) -> None:
     await here.engine.launch(launch("j", SLEEP))
     (here.state_dir / "boot").write_bytes(NOISE)
     await here.restart()
@@ -135,7 +135,7 @@ async def test_a_damaged_note_of_the_boot_loses_nothing_that_runs(here: Workplac
 
 
 @pytest.mark.parametrize("number", ["0", "1", "-1", "4194305", "2147483647", "99999999999999999999", "bystander"])
-async def test_a_number_in_a_claim_makes_no_job_immortal_and_reaches_nobody_else(
+async def test_a_forged_pid_in_a_claim_neither_keeps_a_job_alive_nor_kills_others(
     here: Workplace, bystander: subprocess.Popen[bytes], number: str
 ) -> None:
     await here.engine.launch(launch("stopped", SLEEP))
@@ -153,7 +153,7 @@ async def test_a_number_in_a_claim_makes_no_job_immortal_and_reaches_nobody_else
 
 
 @pytest.mark.parametrize("number", ["0", "1", "-1", "99999999999999999999", "1e400", "NaN", "true", "bystander"])
-async def test_what_a_status_names_is_killed_only_where_it_is_of_the_job(
+async def test_a_process_in_a_status_is_killed_only_if_it_belongs_to_the_job(
     here: Workplace, bystander: subprocess.Popen[bytes], number: str
 ) -> None:
     await here.engine.launch(launch("j", SLEEP))
@@ -168,7 +168,7 @@ async def test_what_a_status_names_is_killed_only_where_it_is_of_the_job(
 
 
 @pytest.mark.parametrize("instant", ["NaN", "Infinity", "-5", "1e18", "1" + 400 * "0", '"soon"'])
-async def test_no_time_is_in_the_future(here: Workplace, instant: str) -> None:
+async def test_times_in_the_future_are_not_trusted(here: Workplace, instant: str) -> None:
     await here.engine.launch(launch("runs", SLEEP))
     await here.engine.launch(launch("ended", shell("exit 3")))
     await here.end("ended")
@@ -182,7 +182,7 @@ async def test_no_time_is_in_the_future(here: Workplace, instant: str) -> None:
     assert all(0 < each.at <= time.time() for each in here.reports)
 
 
-def test_no_grace_period_is_longer_than_the_jobs_own(tmp_path: Path) -> None:
+def test_a_grace_period_is_at_most_the_jobs_own(tmp_path: Path) -> None:
     folder = tmp_path / "1" / "0"
     folder.mkdir(parents=True)
     for written, grace in [
@@ -196,7 +196,7 @@ def test_no_grace_period_is_longer_than_the_jobs_own(tmp_path: Path) -> None:
         assert supervisor.grace_of(str(folder), {"grace": 7}) == grace
 
 
-async def test_markers_that_name_no_attempt_are_passed_over(here: Workplace) -> None:
+async def test_invalid_markers_are_ignored(here: Workplace) -> None:
     await here.engine.launch(launch("j", SLEEP))
     names = [
         b"j.\xb2",

@@ -1,4 +1,4 @@
-"""What a worker prints is read while it prints, and what it leaves is read without leaving its folder."""
+"""A worker's output is read while it is printed, and its files are read without leaving its folder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def test_output_is_there_within_200_ms_of_being_printed(here: Workplace) -
     assert sorted(late)[57] < 0.2
 
 
-async def test_many_follow_one_log_to_its_end(here: Workplace) -> None:
+async def test_many_readers_follow_one_log_to_its_end(here: Workplace) -> None:
     async def follow() -> bytes:
         seen = b""
         while await here.files.grown(log_file(JobId("j"), 1, 0), len(seen)):
@@ -60,13 +60,11 @@ async def test_a_silent_worker_is_waited_for_until_its_end(here: Workplace) -> N
     assert await waiting is False
 
 
-async def test_logs_are_followed_where_the_system_does_not_tell(
-    here: Workplace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_logs_are_followed_without_inotify(here: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as another_system:
         another_system.setattr("sys.platform", "darwin")
         await here.restart()
-    await test_many_follow_one_log_to_its_end(here)
+    await test_many_readers_follow_one_log_to_its_end(here)
 
 
 # -- outputs ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""After `kill -9` of anything, at any instant: every worker is found or never was, and none runs twice."""
+"""After `kill -9` of any process at any instant: every worker is found or never started, and none runs twice."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ SLEEP = shell("exec sleep 600")
 
 
 class KillableScheduler:
-    """A scheduler in a process of its own (`killable_scheduler.py`)."""
+    """A scheduler in a separate process (`killable_scheduler.py`)."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
 
     async def begin(self, **what: Any) -> int:
-        """Have it begin to launch; returns its process."""
+        """Begin a launch; returns its process."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(what).encode() + b"\n")
         return int(await self.line())
@@ -67,7 +67,7 @@ class KillableScheduler:
 
 
 def standing(pid: int) -> str:
-    """What the kernel says of a process and its threads: where each of them is."""
+    """The kernel's view of a process and its threads: where each of them is."""
     told = [f"{pid} is gone"]
     for thread in sorted(Path(f"/proc/{pid}/task").glob("*")):
         for name in ("stat", "wchan", "syscall", "stack"):
@@ -97,7 +97,7 @@ def _is_running(here: Workplace, rank: int) -> bool:
 async def test_killed_while_it_launches_each_worker_runs_once(
     tmp_path: Path, killable_scheduler: KillableScheduler, seed: int
 ) -> None:
-    """Ten instants each, spread over the time that a launch takes; sometimes the launcher is killed as well."""
+    """Ten instants each, spread over the duration of a launch; sometimes the launcher is killed as well."""
     chance = random.Random(seed)
     for i in range(10):
         here = Workplace(tmp_path / f"{i}")
@@ -128,9 +128,7 @@ async def test_killed_while_it_launches_each_worker_runs_once(
         await here.close()
 
 
-async def test_killed_at_any_instant_what_nobody_names_is_ended(
-    tmp_path: Path, killable_scheduler: KillableScheduler
-) -> None:
+async def test_after_a_kill_unknown_workers_are_ended(tmp_path: Path, killable_scheduler: KillableScheduler) -> None:
     chance = random.Random(7)
     for i in range(10):
         here = Workplace(tmp_path / f"{i}")
@@ -143,7 +141,7 @@ async def test_killed_at_any_instant_what_nobody_names_is_ended(
         assert await here.engine.recover([]) == frozenset()
         assert processes(here.state_dir) == []
         assert here.reports == []
-        await asyncio.sleep(0.02)  # nothing was on its way, either
+        await asyncio.sleep(0.02)  # nothing was in flight, either
         assert processes(here.state_dir) == []
         await here.close()
 
@@ -163,7 +161,7 @@ async def test_a_grace_period_ends_although_the_scheduler_is_dead(
     await eventually(lambda: processes(here.state_dir) == [])
     await here.restart()
     assert await here.engine.recover([(JobId("j"), 1, 1)]) == frozenset()
-    assert (await here.end("j")).exit_code in (-9, -15)  # -15: it was asked before it was deaf
+    assert (await here.end("j")).exit_code in (-9, -15)  # -15: SIGTERM came before it was deaf
 
 
 async def test_a_stop_that_was_written_down_and_not_yet_told_is_told_after_the_restart(
@@ -179,7 +177,7 @@ async def test_a_stop_that_was_written_down_and_not_yet_told_is_told_after_the_r
     assert (await here.end("j", 1)).exit_code is None
 
 
-async def test_everything_is_found_again_as_it_stands(here: Workplace) -> None:
+async def test_all_workers_are_found_after_a_restart(here: Workplace) -> None:
     await here.engine.launch(launch("runs", SLEEP))
     await here.engine.launch(launch("ends", shell("sleep 0.1; exit 4")))
     await here.engine.launch(launch("lost", SLEEP))
@@ -201,7 +199,7 @@ async def test_everything_is_found_again_as_it_stands(here: Workplace) -> None:
 
 
 async def started_in_part(here: Workplace, gang: Launch) -> None:
-    """The scheduler dies when it has had the worker of rank 1 started, and no other."""
+    """The scheduler dies after starting the worker of rank 1, and no other."""
     start = Launcher.start
 
     async def only_one(launcher: Launcher, folder: Path) -> None:
@@ -272,12 +270,12 @@ async def test_a_job_whose_launch_failed_half_way_is_forgotten(here: Workplace) 
     assert list((here.state_dir / "running").iterdir()) == []
 
 
-async def test_what_is_kept_is_known_and_what_was_half_deleted_is_gone(here: Workplace) -> None:
+async def test_kept_jobs_are_listed_and_partial_deletions_completed(here: Workplace) -> None:
     for job in ("j", "k"):
         await here.engine.launch(launch(job, shell('echo x > "$RUNAI_OUTPUT_DIR/file"')))
         await here.end(job)
     assert await here.files.kept() == {"j", "k"}
-    os.rename(here.job("j"), here.state_dir / "jobs" / ".j-0123")  # as far as a scheduler came that was killed
+    os.rename(here.job("j"), here.state_dir / "jobs" / ".j-0123")  # the state after a killed scheduler
     await here.restart()
     assert await here.files.kept() == {"k"}
     assert [path.name for path in (here.state_dir / "jobs").iterdir()] == ["k"]

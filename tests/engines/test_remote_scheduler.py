@@ -1,5 +1,4 @@
-"""The scheduler is killed, again and again, while its workers run elsewhere: nothing is lost and nothing comes
-twice."""
+"""The scheduler is killed repeatedly while its workers run elsewhere: nothing is lost or repeated."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ def setup(tmp_path: Path) -> RemoteBackendSetup:
 
 
 def start(setup: RemoteBackendSetup) -> subprocess.Popen[str]:
-    """Start a scheduler and wait until it answers."""
+    """Start a scheduler and wait until it responds."""
     arguments = (str(setup.folder), str(setup.containers.folder), str(setup.port))
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.engines.remote_scheduler", *arguments],

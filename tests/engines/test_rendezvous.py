@@ -1,4 +1,4 @@
-"""What each framework's own scripts find: the contracts by their documented names, and how they meet."""
+"""The environment for each framework's scripts: the documented variables, and how workers meet."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ async def port(here: Workplace, job: str, rank: int) -> str:
 
 
 async def test_a_port_that_another_took_meanwhile_is_no_failure_of_the_job(here: Workplace) -> None:
-    """The first worker finds its port taken, as PyTorch says it: the next attempt has another."""
+    """The first worker's port is taken, as PyTorch reports it: the next attempt has another."""
     taken_by_another = python(
         "import os, socket; port = int(os.environ['MASTER_PORT']); socket.create_server(('127.0.0.1', port));"
         "raise SystemExit(f'DistNetworkError: failed to bind to port: {port}, EADDRINUSE: address already in use')"
@@ -159,7 +159,7 @@ async def test_a_failed_worker_is_reported_with_its_error_excerpt(here: Workplac
 
 
 async def test_a_pytorch_job_keeps_its_own_way_to_start_python(here: Workplace, tmp_path: Path) -> None:
-    """What stands before it in `PYTHONPATH` leaves no trace, but that the process settles at its end."""
+    """The hook in `PYTHONPATH` leaves no trace, except that the process settles at its end."""
     (tmp_path / "sitecustomize.py").write_text("print('its own')")
     look = "import os, sys; print(sys.path[1] == os.environ['MINE'], 'gloo' in ''.join(sys.path))"
     env = {"PYTHONPATH": str(tmp_path), "MINE": str(tmp_path)}
@@ -169,7 +169,7 @@ async def test_a_pytorch_job_keeps_its_own_way_to_start_python(here: Workplace, 
 
 
 async def test_horovods_rendezvous_stands_beside_rank_0_until_it_ends(here: Workplace) -> None:
-    """The protocol of Horovod's own store: each rank puts its address and asks for the others' until they are there."""
+    """The protocol of Horovod's store: each rank puts its address and polls for those of the others."""
     meet = python(
         "import http.client, os, time\n"
         "rank, size = (int(os.environ['HOROVOD_' + name]) for name in ('RANK', 'SIZE'))\n"

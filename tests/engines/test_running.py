@@ -1,4 +1,4 @@
-"""A worker is started with what it was promised, and its end is told as it was."""
+"""A worker is started as specified, and its end is reported correctly."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ async def test_the_checkpoint_folder_is_the_same_in_every_attempt(here: Workplac
     assert await here.files.read(log_file(JobId("j"), 2, 0), 0, 10) == b"1\n"
 
 
-# -- what cannot be started ---------------------------------------------------------------------------------
+# -- failing starts -----------------------------------------------------------------------------------------
 
 
 async def _refused(here: Workplace, *command: str) -> str:
@@ -185,8 +185,8 @@ async def test_a_bundle_that_is_not_there(here: Workplace) -> None:
 
 
 async def test_a_worker_that_cannot_be_started_is_told_and_never_starts(here: Workplace) -> None:
-    """It cannot open its log, which is no fault of the job's. The others run, and are stopped by whoever hears of
-    it."""
+    """It cannot open its log, which is not the job's fault. The others run, until the receiver of the report stops
+    them."""
     (here.job("j") / "attempts" / "1" / "2" / "log").mkdir(parents=True)
     await here.engine.launch(launch("j", shell("exec sleep 600"), workers=4))
     lost = await here.end("j", 2)

@@ -1,4 +1,4 @@
-"""What is to stop stops: politely, then for certain, whole trees of it, and whoever dies meanwhile."""
+"""Stopping: SIGTERM, then SIGKILL, for whole process trees, whichever process dies meanwhile."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ os._exit(5)
 )
 
 
-async def test_a_worker_saves_itself_in_its_grace_period(here: Workplace) -> None:
+async def test_a_worker_saves_its_state_within_its_grace_period(here: Workplace) -> None:
     await here.engine.launch(launch("j", SAVES))
     await here.output_of("j")
     await here.engine.stop(JobId("j"), 1, 30)
@@ -71,7 +71,7 @@ async def test_a_worker_saves_itself_in_its_grace_period(here: Workplace) -> Non
     assert (here.job("j") / "checkpoint/state").read_text() == "saved"
 
 
-async def test_a_worker_that_does_not_listen_is_killed_after_its_grace_period(here: Workplace) -> None:
+async def test_a_worker_that_ignores_sigterm_is_killed_after_its_grace_period(here: Workplace) -> None:
     await here.engine.launch(launch("j", DEAF))
     await here.output_of("j")
     asked = time.time()
@@ -90,7 +90,7 @@ async def test_the_earlier_end_holds(here: Workplace) -> None:
     assert (await here.end("j")).exit_code == -9
 
 
-async def test_a_worker_that_stands_still_hears_that_it_is_to_stop(here: Workplace) -> None:
+async def test_a_suspended_worker_receives_the_stop(here: Workplace) -> None:
     await here.engine.launch(launch("j", SAVES))
     await here.output_of("j")
     os.kill(processes(here.state_dir)[0].pid, signal.SIGSTOP)
@@ -107,7 +107,7 @@ async def test_every_process_of_a_worker_is_gone_when_its_end_is_told(here: Work
     assert processes(here.state_dir) == []
 
 
-async def test_what_a_worker_leaves_behind_ends_with_it(here: Workplace) -> None:
+async def test_child_processes_end_with_their_worker(here: Workplace) -> None:
     await here.engine.launch(launch("j", TREE, env={"END": "1"}))
     end = await here.end("j")
     assert (end.exit_code, end.reason) == (5, "")
@@ -115,7 +115,7 @@ async def test_what_a_worker_leaves_behind_ends_with_it(here: Workplace) -> None
 
 
 async def test_children_may_save_themselves_after_a_shell_that_dies_at_once(here: Workplace) -> None:
-    """`sh -c` does not wait for what it runs when it is told to stop; the grace period is for all of them."""
+    """`sh -c` does not wait for its child when it is stopped; the grace period holds for all processes."""
     saves = {"PYTHON": SAVES[0], "CODE": SAVES[-1]}
     await here.engine.launch(launch("j", shell('"$PYTHON" -I -S -c "$CODE" & wait'), env=saves))
     await here.output_of("j")
@@ -149,15 +149,15 @@ async def test_stopped_while_it_starts_nothing_is_left(here: Workplace, delay: f
         assert end.state is WorkerState.EXITED
         assert end.exit_code in (None, -15)
         begun = [each.at for each in here.of("j", rank) if each.state is WorkerState.RUNNING]
-        assert all(at <= stopped for at in begun)  # what had not started when `stop` returned never does
+        assert all(at <= stopped for at in begun)  # nothing starts after `stop` has returned
         assert bool(begun) == (end.exit_code is not None)
     assert processes(here.state_dir) == []
 
 
-# -- whoever dies meanwhile ---------------------------------------------------------------------------------
+# -- processes that die meanwhile ---------------------------------------------------------------------------
 
 
-async def test_a_killed_worker_is_told_as_killed(here: Workplace) -> None:
+async def test_a_killed_worker_is_reported_as_killed(here: Workplace) -> None:
     await here.engine.launch(launch("j", DEAF))
     await here.output_of("j")
     os.kill(processes(here.state_dir)[0].pid, signal.SIGKILL)
@@ -205,8 +205,8 @@ async def test_an_exit_status_survives_its_supervisor(here: Workplace) -> None:
     assert processes(here.state_dir) == []
 
 
-async def test_a_number_that_another_process_has_now_is_left_alone(here: Workplace) -> None:
-    """What `status.json` names is killed only where it is the same process still."""
+async def test_a_reused_pid_is_not_signalled(here: Workplace) -> None:
+    """The process in `status.json` is killed only if it is still the same one."""
     await here.engine.launch(launch("j", shell("exec sleep 600")))
     await here.close()
     os.kill(here.supervisor("j"), signal.SIGKILL)

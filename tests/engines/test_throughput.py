@@ -1,5 +1,4 @@
-"""The steps a second of an attempt, by what the job has written: of a real worker, and of anything else in that
-file."""
+"""The steps per second of an attempt, from the job's file: of a real worker, and with any other content."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ def point(time: object, step: object, attempt: object = 1, rank: object = 0) -> 
     return {"time": time, "attempt": attempt, "rank": rank, "step": step}
 
 
-async def test_a_workers_end_tells_its_pace(here: Workplace) -> None:
+async def test_a_workers_end_reports_its_throughput(here: Workplace) -> None:
     await here.engine.launch(launch("j", REPORTS))
     assert (await here.end("j")).throughput == 40
 
@@ -42,7 +41,7 @@ def test_only_the_attempts_own_first_worker_counts() -> None:
     assert steps_per_second(written(*others, *own), 2) == 5
 
 
-def test_a_counter_that_begins_anew_goes_on() -> None:
+def test_a_restarted_step_counter_is_handled() -> None:
     assert steps_per_second(written(point(0.0, 0), point(1.0, 8), point(2.0, 0), point(4.0, 8)), 1) == 4
 
 
@@ -53,7 +52,7 @@ def test_the_end_of_a_long_file_is_enough(tmp_path: Path) -> None:
     assert steps_per_second(end, 1) == pytest.approx(1)
 
 
-def test_no_pace_where_nothing_tells_it() -> None:
+def test_no_throughput_without_reports() -> None:
     assert steps_per_second(b"", 1) is None
     assert steps_per_second(written(point(1.0, 5)), 1) is None
     assert steps_per_second(written(point(1.0, 5), point(1.0, 9)), 1) is None

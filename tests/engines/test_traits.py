@@ -1,4 +1,4 @@
-"""What an engine declares of itself decides what may be asked for."""
+"""An engine's traits decide what jobs may request."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from scheduler.engines.base import Traits
-from scheduler.model import JobState, Node, NodeName
+from scheduler.model import BUILD_POOL, JobState, Node, NodeName
 from scheduler.telemetry import GpuUsage
 from tests.api.conftest import Service, start
 from tests.engines.scripted import World, scripted
 
 __all__ = ["start"]
 
-NODES = (Node(NodeName("desk"), gpus=2, node_pool="build"), Node(NodeName("n1"), gpus=4))
+NODES = (Node(NodeName("desk"), gpus=2, node_pool=BUILD_POOL), Node(NodeName("n1"), gpus=4))
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ async def test_an_engine_that_cannot_share_a_gpu_is_asked_for_whole_ones(
 
 
 @pytest.mark.parametrize("traits", [Traits(picks_gpus=True), Traits()])
-async def test_an_engine_that_picks_gpus_is_told_how_many(service: Service, world: World, traits: Traits) -> None:
+async def test_an_engine_that_picks_gpus_gets_their_number(service: Service, world: World, traits: Traits) -> None:
     jobs = [await service.submit(gpus=2) for _ in range(2)]
     for job in jobs:
         await service.until(job["id"], JobState.RUNNING)
@@ -61,7 +61,7 @@ async def test_an_engine_that_picks_gpus_is_told_how_many(service: Service, worl
 
 
 @pytest.mark.parametrize("traits", [Traits(picks_gpus=True), Traits()])
-async def test_no_job_is_shown_beside_a_gpu_that_may_be_anothers(service: Service, traits: Traits) -> None:
+async def test_no_job_is_shown_on_a_gpu_that_the_engine_picks(service: Service, traits: Traits) -> None:
     inventory = service.app.settings["api"].inventory
     inventory.use = {("n1", gpu): GpuUsage(0.9, 1024, 2048) for gpu in range(4)}
     _, node = (await service.http["owner"].get("pool")).json()["nodes"]

@@ -1,4 +1,4 @@
-"""Real engines, real processes. `Workplace` is a state folder with an engine open in it, and what it has reported."""
+"""Real engines, real processes. `Workplace` is a state folder with an open engine and its reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scheduler.engines.local.engine import LocalEngine
 from scheduler.model import JobId, JobKind, Node, NodeName, Program, UserName, WorkerPlacement
 
 PATIENCE = 60.0
-"""Seconds until a test gives up: only ever waited for by one that fails."""
+"""Seconds until a test gives up; only a failing test waits that long."""
 
 Command = tuple[str, ...]
 
@@ -40,7 +40,7 @@ def launch(
     env: dict[str, str] | None = None,
     user: str = "ada",
 ) -> Launch:
-    """An attempt with one GPU a worker."""
+    """An attempt with one GPU per worker."""
     node = node or Node(NodeName("here-train"), 64)
     return Launch(
         JobId(job),
@@ -54,7 +54,7 @@ def launch(
 
 
 class Reports:
-    """What an engine has reported, in order."""
+    """The reports of an engine, in order."""
 
     def __init__(self) -> None:
         self.reports: list[WorkerStatus] = []
@@ -83,7 +83,7 @@ class Reports:
 
 
 class Workplace(Reports):
-    """A state folder, the engine that is open in it, and its reports in order."""
+    """A state folder, its open engine, and the reports in order."""
 
     def __init__(self, state_dir: Path) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class Workplace(Reports):
         await self.files.close()
 
     async def restart(self) -> None:
-        """Another engine in the same folder, which knows nothing but what is written there."""
+        """Another engine in the same folder, which knows only what is on disk."""
         await self.close()
         self.engine = LocalEngine(self.state_dir)
         self.reports.clear()
@@ -116,13 +116,13 @@ class Workplace(Reports):
         return (self.job(job) / "output" / name).read_text()
 
     async def output_of(self, job: str, name: str = "out") -> str:
-        """A file of a running job, once it is there and ends with a line end."""
+        """A file of a running job, once it exists and ends with a line end."""
         file = self.job(job) / "output" / name
         await eventually(lambda: file.exists() and file.read_text().endswith("\n"))
         return file.read_text()
 
     async def counted(self, job: str, lines: int, name: str = "out") -> None:
-        """Wait until an output file has as many lines."""
+        """Wait until an output file has this many lines."""
         file = self.job(job) / "output" / name
         await eventually(lambda: file.exists() and file.read_text().count("\n") >= lines)
 
@@ -131,7 +131,7 @@ class Workplace(Reports):
 
 
 async def eventually(holds: Callable[[], bool]) -> None:
-    """Wait for what happens outside of this process, and tells nobody."""
+    """Poll for a condition outside this process that has no event."""
     async with asyncio.timeout(PATIENCE):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
@@ -150,7 +150,7 @@ class Process:
 
 
 def all_processes() -> Iterator[Process]:
-    """Every living process that may be looked at."""
+    """Every live process that may be inspected."""
     for name in filter(str.isdigit, os.listdir("/proc")):
         folder = Path("/proc", name)
         try:
@@ -169,7 +169,7 @@ def all_processes() -> Iterator[Process]:
 
 
 def processes(state_dir: Path) -> list[Process]:
-    """Those that were started for a job of a state folder."""
+    """The processes started for a job of a state folder."""
     return [each for each in all_processes() if each.environment.get("RUNAI_OUTPUT_DIR", "").startswith(str(state_dir))]
 
 

@@ -1,5 +1,4 @@
-"""The environment with the real frameworks, a pool to run them on, and the scripts of the how-to page as users have
-them."""
+"""The environment with the real frameworks, a pool to run them, and the unmodified scripts of the how-to page."""
 
 from __future__ import annotations
 
@@ -23,9 +22,8 @@ PAGE = ROOT / "docs" / "how-to" / "train-on-several-gpus.md"
 PATIENCE = 120.0
 
 
-@pytest.fixture(scope="session")
-def python() -> str:
-    """The frameworks' own interpreter."""
+def frameworks_python() -> str:
+    """The frameworks' own interpreter; skips where it is missing."""
     found = subprocess.run([ROOT / "deploy" / "frameworks", "path"], capture_output=True, text=True, check=True)
     folder = Path(found.stdout.strip())
     if not (folder / "whole").exists():
@@ -33,11 +31,20 @@ def python() -> str:
     return str(folder / "bin" / "python")
 
 
-@pytest.fixture(scope="session")
-def scripts() -> dict[str, bytes]:
+def scripts_of_the_page() -> dict[str, bytes]:
     """The scripts on the page, by the name in their first line."""
     blocks = re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     return {name: text.encode() for name, text in blocks}
+
+
+@pytest.fixture(scope="session")
+def python() -> str:
+    return frameworks_python()
+
+
+@pytest.fixture(scope="session")
+def scripts() -> dict[str, bytes]:
+    return scripts_of_the_page()
 
 
 @pytest.fixture(scope="package")
@@ -48,7 +55,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPool]:
 
 @dataclass
 class Sender:
-    """Sends jobs as the command line does, with the frameworks' environment for theirs."""
+    """Submits jobs as the command line does, with the frameworks' environment."""
 
     pool: RunningPool
     python: str
@@ -76,7 +83,7 @@ class Sender:
         return self.pool.client.log(job, rank=rank, attempt=attempt).decode(errors="replace")
 
     def logs(self, job: str) -> list[str]:
-        """The workers' logs, of a job that has to have succeeded."""
+        """The workers' logs; fails unless the job has succeeded."""
         ended = self.ended(job)
         logs = [self.log(job, rank) for rank in range(ended.workers)]
         assert ended.state == "succeeded", "\n".join([ended.reason, *logs])
@@ -89,7 +96,7 @@ def sender(pool: RunningPool, python: str, scripts: dict[str, bytes]) -> Sender:
 
 
 def eventually(holds: Callable[[], bool]) -> None:
-    """Wait for what happens in another process."""
+    """Poll for a condition in another process."""
     deadline = time.monotonic() + PATIENCE
     while not holds():
         assert time.monotonic() < deadline

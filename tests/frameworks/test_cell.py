@@ -1,4 +1,4 @@
-"""A cell in two workers: it runs in each, they meet, and rank 0 brings the variables back."""
+"""A cell in two workers: it runs in each, they connect, and rank 0 returns the variables."""
 
 from __future__ import annotations
 

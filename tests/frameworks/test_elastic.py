@@ -1,4 +1,4 @@
-"""An elastic job of real PyTorch processes below torchrun grows and shrinks, and its training goes on."""
+"""An elastic job of real PyTorch processes under torchrun grows and shrinks, and its training continues."""
 
 from __future__ import annotations
 
@@ -109,9 +109,9 @@ def test_ddp_below_torchrun_grows_and_shrinks(sender: Sender, tmp_path: Path) ->
     resized = [(len(a.workers), a.reason) for a in ended.attempts if a.ending is Ending.RESIZED]
     assert [workers for workers, _ in resized] == [1, 3, 1]
     assert resized[0][1] == "Grew from 1 to 3 workers: GPUs were idle."
-    assert resized[1][1].startswith("Gave 2 of 3 workers back: project speech reclaims GPUs")
+    assert resized[1][1].startswith("Released 2 of 3 workers: project speech reclaims GPUs")
     points()
-    saved = {  # what the first step of each attempt says it goes on from
+    saved = {  # the step that each attempt continues from, by its first report
         attempt: next(point["step"] for point in line if point["attempt"] == attempt)
         for attempt in range(2, len(ended.attempts) + 1)
     }

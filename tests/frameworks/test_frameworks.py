@@ -1,5 +1,5 @@
-"""The scripts of the how-to page, unmodified, on real frameworks: two processes that meet by what the job sets up
-alone."""
+"""The unmodified scripts of the how-to page on real frameworks: two processes connect using only the job's
+environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SAID = re.compile(r"rank (\d+) of (\d+): weights (-?\d+\.\d+)")
 
 
 def trained(logs: list[str]) -> list[tuple[int, int, str]]:
-    """What the ranks said, and that they have come to the same weights."""
+    """Checks the ranks' output, and that they have the same weights."""
     said = sorted((int(rank), int(size), weights) for log in logs for rank, size, weights in SAID.findall(log))
     assert len({weights for _, _, weights in said}) == 1, logs
     assert float(said[0][2]) > 1, "The model has not learned."
@@ -58,7 +58,7 @@ def test_jobs_at_the_same_time_do_not_meet_each_other(sender: Sender) -> None:
         assert [(rank, size) for rank, size, _ in trained(sender.logs(job))] == [(0, 2), (1, 2)]
 
 
-def test_an_mpirun_of_ones_own_is_refused_with_a_way_out(sender: Sender) -> None:
+def test_a_nested_mpirun_is_refused_with_advice(sender: Sender) -> None:
     with pytest.raises(Invalid, match="leave mpirun and its options out"):
         sender.send(Framework.MPI, "mpirun", "-n", "2", "python", "train_mpi.py")
 
@@ -82,7 +82,7 @@ MPI.COMM_WORLD.recv(source=1)
     assert len({gpus for _, _, gpus in seen}) == 2
 
 
-def test_the_rank_that_failed_first_is_named_with_what_it_said(sender: Sender) -> None:
+def test_the_first_failed_rank_is_named_with_its_error(sender: Sender) -> None:
     failing = b"""
 import sys, traceback, torch.distributed as dist
 dist.init_process_group("gloo")
@@ -101,7 +101,7 @@ dist.barrier()
         assert sender.ended(job).reason == "Worker 2 of 2 (rank 1) ended with exit code 1: ValueError: loss is nan"
 
 
-def test_every_attempt_meets_anew(sender: Sender) -> None:
+def test_every_attempt_has_a_new_rendezvous(sender: Sender) -> None:
     """The first attempt fails after the workers have met; the second must not find the first one's rendezvous."""
     again = b"""
 import os, sys, torch, torch.distributed as dist

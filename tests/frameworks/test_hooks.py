@@ -1,4 +1,4 @@
-"""Loops that are stopped in the middle and go on where they were, with the real frameworks."""
+"""Training loops that are stopped and resume at the same step, with the real frameworks."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ print("ended", round(model.score(x, y), 4))
 
 
 def run(python: str, script: str, folder: Path, attempt: int | None) -> list[str]:
-    """What one attempt prints, step by step; outside a job where there is none."""
+    """The output of an attempt, step by step; outside a job if none is given."""
     about = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(ROOT),
@@ -121,11 +121,11 @@ def goes_on(python: str, script: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("script", [TORCH, KERAS, TRANSFORMERS], ids=["torch", "keras", "transformers"])
-def test_a_loop_goes_on_where_it_was(python: str, script: str, tmp_path: Path) -> None:
+def test_a_training_loop_resumes(python: str, script: str, tmp_path: Path) -> None:
     goes_on(python, script, tmp_path)
 
 
-def test_partial_fit_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_partial_fit_resumes(tmp_path: Path) -> None:
     goes_on(sys.executable, SKLEARN, tmp_path)
 
 

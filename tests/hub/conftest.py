@@ -27,7 +27,7 @@ def make_hub(tmp_path: Path) -> Iterator[Callable[[], Hub]]:
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    """One hub for the tests that leave it as it was."""
+    """One hub for the tests that leave it unchanged."""
     hub = Hub(tmp_path_factory.mktemp("hub"))
     hub.start()
     yield hub

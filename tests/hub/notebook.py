@@ -1,4 +1,4 @@
-"""Cells that are run in a user's server as a browser runs them: through the proxy, over its websocket."""
+"""Run cells in a user's server as a browser does: through the proxy, over a websocket."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tornado.websocket import websocket_connect
 
 @dataclass
 class Cell:
-    """What a cell has shown: what it printed, its value, and its error."""
+    """A cell's result: its output, its value, and its error."""
 
     printed: str = ""
     value: str = ""
@@ -48,12 +48,12 @@ class Notebook:
             raise AssertionError("the server closed the connection")
         finally:
             socket.close()
-            while said is not None:  # until the server has closed it, too
+            while said is not None:  # until the server has also closed it
                 said = await socket.read_message()
 
 
 def _take(cell: Cell, told: dict[str, Any]) -> bool:
-    """Take what a kernel tells of a cell; whether there is more to come."""
+    """Process a kernel's message about a cell; returns whether more will follow."""
     content = told["content"]
     match told["msg_type"]:
         case "stream":

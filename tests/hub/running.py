@@ -47,7 +47,7 @@ c.JupyterHub.load_roles = [
     {{
         "name": "tests",
         "services": ["tests"],
-        "scopes": ["admin:users", "admin:servers", "access:servers", "access:services", "tokens"],
+        "scopes": ["admin:users", "admin:groups", "admin:servers", "access:servers", "access:services", "tokens"],
     }},
     {{"name": "runai-admin", "services": ["tests"]}},
 ]
@@ -69,7 +69,7 @@ users:
 
 
 def eventually(what: str, found: Callable[[], Any], patience: float = PATIENCE) -> Any:
-    """What `found` gives once it is true; fails with `what` when patience has ended."""
+    """The result of `found` once it is true; fails with `what` after the time limit."""
     until = time.monotonic() + patience
     while not (answer := found()):
         if time.monotonic() > until:
@@ -79,9 +79,9 @@ def eventually(what: str, found: Callable[[], Any], patience: float = PATIENCE) 
 
 
 class Hub:
-    """A hub in a folder of its own. `api` is the hub's REST API with all rights, `scheduler` the pool's.
+    """A hub in its own folder. `api` is the hub's REST API with all rights, `scheduler` the pool's.
 
-    With `system_users` its users are this machine's, and it is wired as `configure` does by itself.
+    With `system_users`, its users are this machine's, and it has the defaults of `configure`.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Hub:
         return False
 
     def kill(self) -> None:
-        """As if the machine's memory had run out: the hub alone, at once."""
+        """Kill only the hub, as the kernel does when memory runs out."""
         self.process.kill()
         self.process.wait()
 
@@ -151,7 +151,7 @@ class Hub:
         return self.process.wait(PATIENCE)
 
     def clean(self) -> None:
-        """Leave nothing behind, whatever a test has killed."""
+        """Clean up, whatever a test has killed."""
         if self.process.poll() is None:
             self.stop()
         clients: list[httpx.Client | Client] = [self.api, self.scheduler, *self._browsers]
@@ -170,12 +170,12 @@ class Hub:
         self.api.post(f"/users/{user}").raise_for_status()
 
     def scheduler_of(self, user: str) -> Client:
-        """The pool as a user reaches it, with a token of theirs."""
+        """The pool's API with a token of the user."""
         answer = self.api.post(f"/users/{user}/tokens", json={}).raise_for_status()
         return Client(f"{self.url}/services/runai", answer.json()["token"])
 
     def spawn(self, user: str, **options: Any) -> None:
-        """Start the user's server; a refusal is an AssertionError with its sentence."""
+        """Start the user's server; a refusal raises AssertionError with its sentence."""
         answer = self.api.post(f"/users/{user}/server", json=options)
         if answer.is_error:
             raise AssertionError(answer.json()["message"])
@@ -210,7 +210,7 @@ class Hub:
         return next((session for session in self.scheduler.sessions() if session.user == user), None)
 
     def login(self, user: str) -> httpx.Client:
-        """A browser's cookies, by way of the login page."""
+        """A browser's cookies, from the login page."""
         browser = httpx.Client(base_url=self.url, follow_redirects=True, timeout=PATIENCE)
         self._browsers.append(browser)
         page = browser.get("/hub/login")

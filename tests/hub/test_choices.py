@@ -1,4 +1,4 @@
-"""What a user may choose at the start of a server, and what is said about it."""
+"""The choices of a user at the start of a server, and their descriptions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_choices(view: QuotaView, choices: list[tuple[float, bool]]) -> None:
     ("free", "said"),
     [(0, "none of 4 build GPUs free now"), (0.5, "only 0.5 of 4 build GPUs free now")],
 )
-def test_what_is_taken_is_said(free: float, said: str) -> None:
+def test_held_gpus_are_shown(free: float, said: str) -> None:
     assert QuotaView(quota=1, held=0, gpus=4, free=free).choices()[0].note == said
 
 
@@ -51,11 +51,11 @@ def test_what_is_taken_is_said(free: float, said: str) -> None:
         (QuotaView(quota=1, held=0, gpus=0, free=0), 0),
     ],
 )
-def test_usual(view: QuotaView, usual: float) -> None:
+def test_the_default_number_of_gpus(view: QuotaView, usual: float) -> None:
     assert view.usual == usual
 
 
-def test_the_form_says_why_not_and_takes_the_first_that_fits() -> None:
+def test_the_form_explains_unavailable_choices_and_preselects_the_first_that_fits() -> None:
     html = form([Choice(1, "your other <servers> hold it", False), Choice(0.5, "fits", True), Choice(0, "", True)])
     assert 'value="1" disabled' in html
     assert 'value="0.5" checked' in html
@@ -63,6 +63,6 @@ def test_the_form_says_why_not_and_takes_the_first_that_fits() -> None:
     assert "your other &lt;servers&gt; hold it" in html
 
 
-@pytest.mark.parametrize(("gpus", "said"), [(0.5, "Half a GPU"), (1, "1 GPU"), (0.25, "0.25 GPU"), (2, "2 GPUs")])
+@pytest.mark.parametrize(("gpus", "said"), [(0.5, "Half a GPU"), (1, "1 GPU"), (0.25, "0.25 GPUs"), (2, "2 GPUs")])
 def test_plain(gpus: float, said: str) -> None:
     assert plain(gpus) == said

@@ -1,4 +1,4 @@
-"""A notebook server holds a lease for as long as it runs, and no longer."""
+"""A notebook server holds a lease exactly while it runs."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def test_a_server_holds_a_lease_until_it_stops(hub: Hub) -> None:
     assert environment["CUDA_VISIBLE_DEVICES"] == session.env["CUDA_VISIBLE_DEVICES"] != ""
     assert environment["RUNAI_GPUS"] == session.env["RUNAI_GPUS"] != ""
     assert (hub.folder / "users" / "ada" / "First steps.ipynb").exists()
+    eventually("it has told that nobody uses it", lambda: (found := hub.session("ada")) and found.idle_since)
 
     hub.stop_server("ada")
     assert hub.session("ada") is None
@@ -56,7 +57,7 @@ def test_a_server_may_have_no_gpu_or_a_part_of_one(hub: Hub) -> None:
         pytest.param("odd", {"a": []}, "Ask for a number of GPUs", id="something else"),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_sentence(hub: Hub, user: str, gpus: object, sentence: str) -> None:
+def test_an_impossible_choice_is_refused_with_a_sentence(hub: Hub, user: str, gpus: object, sentence: str) -> None:
     hub.api.post(f"/users/{user}")
     with pytest.raises(AssertionError, match=sentence):
         hub.spawn(user, gpus=gpus)
@@ -64,7 +65,7 @@ def test_what_cannot_be_is_refused_with_a_sentence(hub: Hub, user: str, gpus: ob
     assert hub.session(user) is None
 
 
-def test_who_comes_too_late_is_told_so(hub: Hub) -> None:
+def test_a_user_for_whom_no_gpu_is_left_is_told_so(hub: Hub) -> None:
     for user in ("first", "second", "late"):
         hub.add(user)
     for user in ("first", "second"):
@@ -74,7 +75,7 @@ def test_who_comes_too_late_is_told_so(hub: Hub) -> None:
     assert 'value="0" checked' in form
     with pytest.raises(AssertionError, match="build"):
         hub.spawn("late")
-    # after a failed start the hub looks for leases without a server, which these are
+    # after a failed start, the hub looks for leases without a server, such as these
     eventually("they are closed", lambda: not hub.scheduler.sessions())
 
 
@@ -93,6 +94,39 @@ def test_a_server_that_dies_gives_its_lease_back(hub: Hub) -> None:
     hub.spawn("ill")
     hub.server_process("ill").kill()
     eventually("the lease is given back", lambda: hub.session("ill") is None)
+
+
+def test_an_administrator_sees_who_there_is_and_stops_the_server_of_another(hub: Hub) -> None:
+    hub.add("left")
+    hub.spawn("left")
+    session = hub.session("left")
+    assert session is not None
+    with hub.scheduler_of("boss") as client:
+        found = client.users(find="left")
+        assert found.hub_problem is None
+        (user,) = found.users
+        assert (user.name, user.build_gpus, user.last_activity is not None) == ("left", 1, True)
+        client.stop_session(session.id)
+        eventually("the server has ended", lambda: hub.server("left") is None and hub.session("left") is None)
+        (entry,) = client.audit(kind="session", limit=1).entries
+        assert (entry.user, entry.name, entry.before) == ("boss", session.id, {"owner": "left", "name": ""})
+
+
+def test_a_server_gets_what_the_build_quota_of_a_group_allows(hub: Hub) -> None:
+    hub.add("pupil")
+    hub.api.post("/groups/class").raise_for_status()
+    hub.api.post("/groups/class/users", json={"users": ["pupil"]}).raise_for_status()
+    hub.scheduler.set_group_quota("class", 2)
+    form = hub.login("pupil").get("/hub/spawn").text
+    assert 'name="gpus" value="2"' in form
+    hub.spawn("pupil", gpus=2)
+    session = hub.session("pupil")
+    assert session is not None
+    assert session.gpus == 2
+    hub.stop_server("pupil")
+    hub.scheduler.set_group_quota("class", None)
+    with pytest.raises(AssertionError, match="quota"):
+        hub.spawn("pupil", gpus=2)
 
 
 def test_what_a_users_server_may_do(hub: Hub) -> None:
@@ -135,7 +169,7 @@ def test_the_pool_is_linked_from_the_navigation_bar(hub: Hub) -> None:
     assert browser.get("/services/runai/").status_code == httpx.codes.OK
 
 
-def test_the_form_asks_and_its_answer_is_taken(hub: Hub) -> None:
+def test_the_form_sets_the_number_of_gpus(hub: Hub) -> None:
     browser = hub.login("form")
     page = browser.get("/hub/spawn/form")
     assert "Start your notebook" in page.text

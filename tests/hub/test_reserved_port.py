@@ -1,4 +1,4 @@
-"""Nobody but the scheduler's user can listen at its port while a hub runs: tokens are sent there."""
+"""Only the scheduler's user can listen at its port while a hub runs, since tokens are sent there."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
 
 @contextlib.contextmanager
 def stranger(port: int) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
-    """Another user's process that tries without a pause to listen there; then it prints what it is sent."""
+    """Another user's process that tries continuously to listen there, and prints what it receives."""
     process = subprocess.Popen(
         [sys.executable, "-I", "-c", STRANGER, str(port)],
         stdout=subprocess.PIPE,
@@ -84,7 +84,7 @@ def port_of(c: Config) -> int:
 
 
 def ask(url: str) -> int:
-    """Send a token; the answer's status, 0 where nobody answers."""
+    """Send a token; returns the status of the response, 0 without a response."""
     try:
         return httpx.get(f"{url}/api/v1/me", headers={"Authorization": "token secret"}, timeout=5).status_code
     except httpx.TransportError:
@@ -111,7 +111,7 @@ def test_while_the_scheduler_is_down_another_user_is_sent_no_token(hub: Hub) -> 
             return again is not None and again.pid != first.pid
 
         eventually("the hub has started another scheduler", returned)
-        assert {0, 503} <= down  # both doors were tried while nobody answered
+        assert {0, 503} <= down  # both addresses were tried while the scheduler was down
         process.kill()
         assert said.read() == ""  # it has never listened
     assert [ask(door) for door in doors] == [401, 401]
@@ -144,13 +144,13 @@ def test_a_reserved_port_refuses_connections_until_the_scheduler_listens(tmp_pat
             socket.create_connection(address).close()
 
 
-def test_a_port_that_somebody_else_took_while_the_hub_was_down_is_given_up(tmp_path: Path) -> None:
+def test_a_port_that_another_process_took_is_replaced(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path)
     folder.open()
     with socket.create_server((LOCAL, 0)) as other:
         taken = other.getsockname()[1]
         (tmp_path / "hub-port").write_text(str(taken))
-        folder.write_endpoint(f"http://{LOCAL}:{taken}/services/runai/")  # the scheduler that had it is gone
+        folder.write_endpoint(f"http://{LOCAL}:{taken}/services/runai/")  # its scheduler has ended
         c = Config()
         hub_spawner.configure(c, state_dir=tmp_path, jobs_as="scheduler")
     assert port_of(c) != taken

@@ -1,4 +1,4 @@
-"""A hub that runs as root and serves the system's users: their jobs are theirs, and nobody becomes root."""
+"""A hub that runs as root for the system's users: jobs run as their owners, and never as root."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_job_runs_as_its_owner_and_cannot_be_the_scheduler(hub: Hub) -> None:
 
 
 @pytest.mark.parametrize(("user", "sentence"), [("root", "never run as root"), ("stranger", "has no user")])
-def test_who_is_nobody_here_or_root_is_told_so(hub: Hub, user: str, sentence: str) -> None:
+def test_unknown_users_and_root_are_refused_with_a_sentence(hub: Hub, user: str, sentence: str) -> None:
     job, log = ended(hub, user, ["/bin/id"])
     assert job.state is JobState.FAILED
     assert sentence in job.reason

@@ -1,4 +1,4 @@
-"""`jupyter runai up`: one command gives a hub, the same one at every start."""
+"""`jupyter runai up`: one command starts a hub, the same one every time."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
         HubFolder(tmp_path / "file").open()
 
 
-def test_one_hub_for_a_folder(folder: HubFolder) -> None:
+def test_a_folder_has_one_hub(folder: HubFolder) -> None:
     folder.lock()
     with pytest.raises(Conflict, match="already runs"):
         HubFolder(folder.path).lock()
 
 
-def test_passwords_stay(folder: HubFolder) -> None:
+def test_passwords_are_kept(folder: HubFolder) -> None:
     made = folder.passwords()
     assert made.user != made.admin
     assert len(made.admin) >= 32
@@ -75,7 +75,7 @@ def test_passwords_stay(folder: HubFolder) -> None:
     assert stat.S_IMODE((folder.hub / "passwords.json").stat().st_mode) == 0o600
 
 
-def test_ports_stay_while_they_can_be_had(folder: HubFolder) -> None:
+def test_ports_are_kept_while_they_are_free(folder: HubFolder) -> None:
     wanted = any_free()
     ports = folder.ports(wanted)
     assert ports.public == wanted
@@ -100,7 +100,7 @@ def test_the_number_of_another_process_is_not_taken_for_the_proxys(folder: HubFo
 
 
 class Up:
-    """A hub started by the command, and what it has said so far."""
+    """A hub started by the command, and its output so far."""
 
     def __init__(self, state: Path, *options: str) -> None:
         self.state = state
@@ -153,7 +153,7 @@ def up(tmp_path: Path) -> Iterator[Callable[..., Up]]:
 
 
 def logs_in(url: str, user: str, password: str, page: str = "/hub/home") -> bool:
-    """Whether the login page lets them through to `page`."""
+    """Whether a login leads to `page`."""
     with httpx.Client(base_url=url, follow_redirects=True, timeout=60) as browser:
         (xsrf,) = re.findall(r'name="_xsrf"\s+value="([^"]+)"', browser.get("/hub/login").text)
         browser.post("/hub/login", data={"username": user, "password": password, "_xsrf": xsrf})
@@ -161,7 +161,7 @@ def logs_in(url: str, user: str, password: str, page: str = "/hub/home") -> bool
 
 
 @pytest.mark.needs("node")
-def test_it_says_where_it_is_and_how_to_log_in(up: Callable[..., Up]) -> None:
+def test_it_prints_its_address_and_passwords(up: Callable[..., Up]) -> None:
     hub = up("--gpus=4", f"--port={any_free()}")
     url = hub.url
     assert "4 declared GPUs" in hub.said
@@ -190,7 +190,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("left", DAMAGES.values(), ids=DAMAGES)
 @pytest.mark.parametrize("name", ["passwords.json", "ports.json", "cookie_secret", "proxy.pid", "lock"])
-def test_a_damaged_file_is_made_anew(folder: HubFolder, name: str, left: bytes) -> None:
+def test_a_damaged_file_is_created_again(folder: HubFolder, name: str, left: bytes) -> None:
     (folder.hub / name).write_bytes(left)
     folder.lock()
     ports, passwords, secret = folder.ports(None), folder.passwords(), folder.cookie_secret().read_text()
@@ -214,7 +214,7 @@ def test_a_damaged_database_is_named(folder: HubFolder, kept: int) -> None:
 
 @pytest.mark.needs("node")
 def test_after_a_power_cut_it_starts(up: Callable[..., Up], tmp_path: Path) -> None:
-    """With every small file of the hub's and the scheduler's empty, as such a cut leaves what nobody waited for."""
+    """With every small file of the hub and the scheduler empty, as a power cut leaves files without fsync."""
     hub = up()
     assert hub.url
     hub.process.kill()
@@ -224,7 +224,7 @@ def test_after_a_power_cut_it_starts(up: Callable[..., Up], tmp_path: Path) -> N
         (tmp_path / "state" / name).write_bytes(b"")
     for name in ("hub-token", "hub-port", "endpoint.json", "boot", "lock"):
         (tmp_path / "state/pool" / name).write_bytes(b"")
-    again = up(f"--port={any_free()}")  # the proxy of the hub that was killed is unknown, and still has the first
+    again = up(f"--port={any_free()}")  # the killed hub's proxy is unknown, and still has the first port
     password = re.search(r"password +(\S+)", again.said if again.url else "")
     assert password is not None
     assert logs_in(again.url, "ada", password.group(1))
@@ -232,7 +232,7 @@ def test_after_a_power_cut_it_starts(up: Callable[..., Up], tmp_path: Path) -> N
 
 
 @pytest.mark.needs("node")
-def test_killed_and_started_again_it_is_where_it_was(up: Callable[..., Up]) -> None:
+def test_after_a_kill_it_starts_with_the_same_addresses(up: Callable[..., Up]) -> None:
     hub = up()
     url = hub.url
     hub.process.kill()
@@ -258,7 +258,7 @@ def test_what_is_wrong_is_said_at_once(up: Callable[..., Up], options: list[str]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be refused it")
-def test_root_has_to_be_meant(tmp_path: Path) -> None:
+def test_running_as_root_needs_an_option(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "scheduler.cli", "up", f"--state-dir={tmp_path}"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""A new user finds the sample notebook; nobody's file is ever overwritten and nothing comes back."""
+"""A new user gets the sample notebook; no file is overwritten, and deleted ones stay deleted."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def test_a_new_user_finds_the_notebook(tmp_path: Path) -> None:
     assert "%runai_train train.py --gpus 1 -- --epochs 3" in code
 
 
-def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
+def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / NOTEBOOK).write_text("mine")
     place_examples(tmp_path)
     assert (tmp_path / NOTEBOOK).read_text() == "mine"
 
 
-def test_a_deleted_notebook_does_not_come_back(tmp_path: Path) -> None:
+def test_a_deleted_notebook_is_not_copied_again(tmp_path: Path) -> None:
     place_examples(tmp_path)
     (tmp_path / NOTEBOOK).unlink()
     place_examples(tmp_path)
@@ -40,7 +40,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_folder_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
+def test_an_unwritable_folder_does_not_stop_the_server(tmp_path: Path) -> None:
     (tmp_path / ".local").write_text("a file where a folder should be")
     place_examples(tmp_path)
     assert not (tmp_path / NOTEBOOK).exists()

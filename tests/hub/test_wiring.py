@@ -1,4 +1,4 @@
-"""`configure` adds to what the administrator has set, overwrites nothing, and says the same when it is said twice."""
+"""`configure` adds to the administrator's settings, overwrites nothing, and is idempotent."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def service(c: Config) -> dict[str, Any]:
     return found
 
 
-def test_an_empty_configuration_gets_everything(c: Config, tmp_path: Path) -> None:
+def test_an_empty_configuration_is_completed(c: Config, tmp_path: Path) -> None:
     hub_spawner.configure(c, state_dir=tmp_path, pool_file=tmp_path / "pool.yaml", declared_gpus=4, jobs_as="scheduler")
     assert c.JupyterHub.spawner_class is LocalLeaseSpawner
     assert role(c, "user")["scopes"] == ["self", "access:services!service=runai", "custom:runai:submit"]
@@ -58,7 +58,7 @@ def test_an_empty_configuration_gets_everything(c: Config, tmp_path: Path) -> No
     assert c.LeaseSpawner.scheduler_token == service(c)["api_token"]
 
 
-def test_said_twice_it_is_the_same(c: Config, tmp_path: Path) -> None:
+def test_configuring_twice_changes_nothing(c: Config, tmp_path: Path) -> None:
     c.Authenticator.admin_users = {"ada"}
     hub_spawner.configure(c, state_dir=tmp_path)
     once = deepcopy(c)
@@ -66,7 +66,7 @@ def test_said_twice_it_is_the_same(c: Config, tmp_path: Path) -> None:
     assert c == once
 
 
-def test_the_administrators_own_settings_stay(c: Config, tmp_path: Path) -> None:
+def test_the_administrators_settings_are_kept(c: Config, tmp_path: Path) -> None:
     c.JupyterHub.load_roles = [
         {"name": "user", "scopes": ["self", "shares!user"], "users": ["eve"]},
         {"name": "teacher", "scopes": ["list:users"], "users": ["ada"]},
@@ -118,7 +118,7 @@ def test_hub_admins_administer_the_pool(c: Config, tmp_path: Path) -> None:
     assert role(c, "runai-admin")["users"] == ["ada", "bob"]
 
 
-def test_the_link_gives_way_to_the_administrators_page(c: Config, tmp_path: Path) -> None:
+def test_the_administrators_page_replaces_ours(c: Config, tmp_path: Path) -> None:
     own = tmp_path / "templates"
     own.mkdir()
     (own / "page.html").write_text('{% extends "templates/page.html" %}')
@@ -155,7 +155,7 @@ def test_token_and_port_outlive_the_hub_and_are_kept_from_others(tmp_path: Path)
 
 @pytest.mark.parametrize("left", [b"", b"0", b"-1", b"99999", b"[", b"\xff\xfe" * 500])
 @pytest.mark.parametrize("name", ["hub-token", "hub-port", "endpoint.json"])
-def test_a_damaged_token_or_port_is_made_anew(tmp_path: Path, name: str, left: bytes) -> None:
+def test_a_damaged_token_or_port_is_created_again(tmp_path: Path, name: str, left: bytes) -> None:
     first, second, third = Config(), Config(), Config()
     hub_spawner.configure(first, state_dir=tmp_path)
     (tmp_path / name).write_bytes(left)
@@ -167,7 +167,7 @@ def test_a_damaged_token_or_port_is_made_anew(tmp_path: Path, name: str, left: b
 
 
 class Own(Spawner):
-    """A spawner of somebody else's."""
+    """A third-party spawner."""
 
     async def start(self) -> None: ...
 
@@ -177,11 +177,11 @@ class Own(Spawner):
 
 
 class OwnLocal(LocalProcessSpawner):
-    """A local one."""
+    """A local spawner."""
 
 
 class Leased(LeaseSpawner, Own):  # type: ignore[misc]
-    """One that has a lease already."""
+    """A spawner that already has a lease."""
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ NAMED = [{"name": "runai", "user": "daemon"}]
         (0, Spawner, [], None),
     ],
 )
-def test_nobody_becomes_root_by_sending_a_job(
+def test_no_job_runs_as_root_by_default(
     c: Config,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -238,7 +238,7 @@ def test_nobody_becomes_root_by_sending_a_job(
         with pytest.raises(Invalid, match="All jobs would run as root"):
             hub_spawner.configure(c, state_dir=tmp_path)
         assert not list(tmp_path.iterdir())
-        hub_spawner.configure(c, state_dir=tmp_path, jobs_as="owner")  # it can be said
+        hub_spawner.configure(c, state_dir=tmp_path, jobs_as="owner")  # it can be set
         assert "--jobs-as=owner" in service(c)["command"]
     else:
         hub_spawner.configure(c, state_dir=tmp_path)

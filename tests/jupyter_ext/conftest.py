@@ -1,4 +1,4 @@
-"""A notebook to test with: a real IPython shell, in a folder of its own."""
+"""A notebook for tests: a real IPython shell in its own folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.jupyter_ext.pool import Kernel, RunningPool, running_pool
 
 @pytest.fixture  # type: ignore[no-redef]
 async def jp_asyncio_loop() -> asyncio.AbstractEventLoop:
-    """The loop of the test is the server's, too."""
+    """The server uses the test's event loop."""
     return asyncio.get_running_loop()
 
 
@@ -46,7 +46,7 @@ def kernel(pool: RunningPool, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 class Notebook:
-    """Cells run one after the other; what a cell printed comes back, what it raised is raised."""
+    """Runs cells in turn; returns a cell's output, and raises its error."""
 
     def __init__(self) -> None:
         config = Config()
@@ -66,7 +66,7 @@ class Notebook:
         return printed
 
     def refused(self, cell: str) -> str:
-        """What a cell that fails shows in its place."""
+        """The output of a failing cell."""
         with capture_output() as captured:
             result = self.shell.run_cell(cell, store_history=True)
         assert not result.success, f"This was not refused: {cell}\n{captured.stdout}"

@@ -1,4 +1,4 @@
-"""A real scheduler and a real kernel beside it, for tests of the magics."""
+"""A real scheduler and a real kernel, for tests of the magics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from scheduler.service.app import LOCKED
 
 @dataclass
 class Shown:
-    """What one cell showed: its text streams, its displays (mime bundles, updates in place) and its error, if any."""
+    """The output of a cell: its text streams, its displays (mime bundles, updates in place) and its error, if any."""
 
     stdout: str = ""
     stderr: str = ""
@@ -36,11 +36,11 @@ class Shown:
     error: str | None = None
     arrived: list[tuple[float, str]] = field(default_factory=list)
     order: list[tuple[str, Any]] = field(default_factory=list)
-    """`text`, `display` and `clear`, as they came."""
+    """`text`, `display` and `clear`, in order of arrival."""
 
     @property
     def states(self) -> list[str]:
-        """What the card said, one text after the other."""
+        """The texts of the card, in order."""
         return [data["text/plain"] for data in (*self.displays, *self.updates) if MIME in data]
 
 
@@ -50,7 +50,7 @@ def plain(text: str) -> str:
 
 
 class Kernel:
-    """A kernel in a process of its own, as a notebook has it."""
+    """A kernel in a separate process, as in a notebook."""
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self.folder = folder
@@ -67,7 +67,7 @@ class Kernel:
         return self.collect(self.send(code), timeout)
 
     def collect(self, message: str, timeout: float = 60, until: str | None = None, into: Shown | None = None) -> Shown:
-        """What a cell shows until it has ended, or until its output has `until` in it."""
+        """A cell's output until it has ended, or until it contains `until`."""
         shown = into or Shown()
         deadline = time.monotonic() + timeout
         while until is None or until not in shown.stdout + "".join(shown.states):
@@ -108,17 +108,17 @@ class Kernel:
         return self.value("__import__('os').getpid()")
 
     def completions(self, code: str) -> list[str]:
-        """What Tab offers at the end of a line."""
+        """The completions at the end of a line."""
         reply = self._client.complete(code, len(code), reply=True, timeout=30)
         return list(reply["content"]["matches"])
 
     def say(self, comm: str, data: dict[str, Any]) -> None:
-        """Send a widget a message, as a front end does."""
+        """Send a message to a widget, as a front end does."""
         message = self._client.session.msg("comm_msg", {"comm_id": comm, "data": data})
         self._client.shell_channel.send(message)
 
     def heard(self, timeout: float = 60) -> dict[str, Any]:
-        """The next message that a front end gets, whichever cell or thread it comes from."""
+        """The next message to a front end, from any cell or thread."""
         return dict(self._client.get_iopub_msg(timeout=timeout))
 
     def interrupt(self) -> None:
@@ -130,7 +130,7 @@ class Kernel:
 
 
 class RunningPool:
-    """A scheduler in a process of its own, on a state folder of its own."""
+    """A scheduler in a separate process, with its own state folder."""
 
     def __init__(self, state_dir: Path, gpus: int = 4) -> None:
         self.state_dir = state_dir
@@ -140,7 +140,7 @@ class RunningPool:
         self._clients: dict[Address, Client] = {}
 
     def start(self) -> None:
-        """Start it, unless a kernel that missed it was quicker."""
+        """Start it, unless a kernel has already done so."""
         self.state_dir.mkdir(exist_ok=True)
         log = (self.state_dir / embedded.LOG).open("ab")
         with log:
@@ -168,7 +168,7 @@ class RunningPool:
         self._pid = found.pid
 
     def kill(self) -> None:
-        """What a power cut does to it."""
+        """Kill it as in a power cut."""
         assert self._process is not None
         os.kill(self._pid, signal.SIGKILL)
         self._process.wait()

@@ -1,4 +1,4 @@
-"""`jupyter lab` without a hub: the user's own scheduler, started when it is first asked for."""
+"""`jupyter lab` without a hub: the user's own scheduler, started on the first request."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def jp_server_config(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> dict[s
     return {"ServerApp": {"jpserver_extensions": {"jupyter_ext": True}, "allow_unauthenticated_access": False}}
 
 
-async def test_the_first_look_starts_a_scheduler_of_ones_own(jp_fetch: Any, state_dir: Path) -> None:
+async def test_the_first_request_starts_the_users_own_scheduler(jp_fetch: Any, state_dir: Path) -> None:
     assert embedded.find(state_dir) is None, "Starting the server must not wait for a scheduler."
     status = json.loads((await jp_fetch("runai", "status", request_timeout=60)).body)
     assert (status["connected"], status["mode"], status["lease"]) == (True, "embedded", None)
@@ -44,7 +44,7 @@ async def test_the_first_look_starts_a_scheduler_of_ones_own(jp_fetch: Any, stat
     assert found is not None
     me = json.loads((await jp_fetch("runai", "api", "v1", "me")).body)
     assert me["scopes"] == ["read", "submit", "admin"]
-    # It dies; the next look starts it again.
+    # It dies; the next request restarts it.
     os.kill(found.pid, signal.SIGKILL)
     again = json.loads((await jp_fetch("runai", "api", "v1", "pool", request_timeout=60)).body)
     assert again["declared"] is True

@@ -1,4 +1,4 @@
-"""What goes along with a cell, what may not, and what comes back as the notebook's own."""
+"""What is captured with a cell, what is refused, and what is returned to the notebook."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def refusal(notebook: Notebook, source: str, **options: Any) -> str:
     return str(refused.value)
 
 
-def test_only_what_the_cell_uses_goes_along(notebook: Notebook) -> None:
+def test_only_used_variables_are_captured(notebook: Notebook) -> None:
     notebook.run(
         "big = bytes(10**6)\nx = 1\ny = 2\nshape = 3",
         "def f():\n    return y",
@@ -33,20 +33,20 @@ def test_only_what_the_cell_uses_goes_along(notebook: Notebook) -> None:
     assert set(taken(notebook, "x + f()").sizes) == {"x", "y", "f"}
 
 
-def test_what_the_cell_makes_anew_stays_here(notebook: Notebook) -> None:
+def test_variables_that_the_cell_assigns_are_not_captured(notebook: Notebook) -> None:
     notebook.run("import sqlite3\nconn = sqlite3.connect(':memory:')")
     assert set(taken(notebook, "conn = sqlite3.connect(':memory:')\nconn.execute('select 1')").sizes) == {"sqlite3"}
     notebook.run("conn.close()")
 
 
-def test_what_a_function_uses_and_the_cell_makes_anew_stays_here_too(notebook: Notebook, tmp_path: Path) -> None:
+def test_variables_of_functions_that_the_cell_assigns_are_not_captured(notebook: Notebook, tmp_path: Path) -> None:
     notebook.run("import threading\nlock = threading.Lock()", "def work():\n    with lock: return 5")
     done, _, output = job(notebook, tmp_path, "lock = threading.Lock()\ny = work()", outputs=["y"])
     assert done.returncode == 0, done.stdout
     assert unpack((output / VARIABLES).read_bytes(), ("y",)) == {"y": 5}
 
 
-def test_what_in_leaves_to_the_cell_does_not_travel_in_a_function(notebook: Notebook) -> None:
+def test_variables_excluded_by_in_are_not_sent_with_functions(notebook: Notebook) -> None:
     notebook.run("big = bytes(10**6)\ndef work():\n    return len(big)")
     assert taken(notebook, "big = b'new'\nwork()", only=["work"]).sizes["work"] < 1000
     assert taken(notebook, "work()", only=["work"]).sizes["work"] > 10**6
@@ -60,7 +60,7 @@ def test_sizes_are_those_of_each_variable(notebook: Notebook) -> None:
     assert sizes["again"] < 100
 
 
-def test_a_variable_that_cannot_travel_is_named_with_a_way_out(notebook: Notebook) -> None:
+def test_a_variable_that_cannot_be_serialized_is_named_with_advice(notebook: Notebook) -> None:
     notebook.run("import sqlite3\nconn = sqlite3.connect(':memory:')\nx = 1")
     said = refusal(notebook, "print(x, conn)")
     assert said.startswith("`conn` can't be sent: sqlite3.Connection (cannot pickle 'sqlite3.Connection' object).")
@@ -75,14 +75,14 @@ def test_the_function_that_uses_it_is_named_too(notebook: Notebook) -> None:
     assert "\n" not in said, "the function itself is not to blame"
 
 
-def test_the_part_that_cannot_travel_is_named(notebook: Notebook) -> None:
+def test_the_part_that_cannot_be_serialized_is_named(notebook: Notebook) -> None:
     notebook.run("class Trainer: ...\nt = Trainer()\nt.state = {'rows': [1, (i for i in ())]}")
     said = refusal(notebook, "t")
     assert "`t.state['rows'][1]` is a generator" in said
     assert "create it inside the cell" in said
 
 
-def test_all_that_cannot_travel_are_named_at_once(notebook: Notebook) -> None:
+def test_all_variables_that_cannot_be_serialized_are_named_at_once(notebook: Notebook) -> None:
     notebook.run("a = (i for i in ())\nb = open(__import__('os').devnull, 'w')\nc = 1")
     said = refusal(notebook, "a, b, c").splitlines()
     assert [line.split()[0] for line in said] == ["`a`", "`b`"]
@@ -105,7 +105,7 @@ def test_a_name_in_out_that_is_never_assigned(notebook: Notebook) -> None:
     assert taken(notebook, "exec('found = 1')", outputs=["found"]).sizes == {}
 
 
-def test_a_variable_that_the_cell_changes_in_place_goes_along_and_comes_back(notebook: Notebook) -> None:
+def test_a_variable_changed_in_place_is_sent_and_returned(notebook: Notebook) -> None:
     notebook.run("rows = []")
     assert set(taken(notebook, "pass", outputs=["rows"]).sizes) == {"rows"}
 
@@ -123,7 +123,7 @@ def test_the_same_cell_and_variables_give_the_same_bytes(notebook: Notebook) -> 
 
 
 def job(notebook: Notebook, tmp_path: Path, source: str, **options: Any) -> tuple[Any, dict[str, Any], Path]:
-    """Run a cell as a job does; what it gave, its result, its output folder."""
+    """Run a cell as a job does; returns its process, its result and its output folder."""
     done, output = run_as_job(taken(notebook, source, **options).files, Path.cwd(), tmp_path / "job")
     return done, json.loads((output / RESULT).read_text()), output
 
@@ -147,13 +147,13 @@ def test_a_class_made_in_the_job_comes_back_whole(notebook: Notebook, tmp_path: 
     assert unpack((output / VARIABLES).read_bytes(), ("a",))["a"].f() == "m"
 
 
-def test_what_comes_back_together_stays_together(notebook: Notebook, tmp_path: Path) -> None:
+def test_shared_references_are_kept_in_results(notebook: Notebook, tmp_path: Path) -> None:
     _, _, output = job(notebook, tmp_path, "model = [1]\noptimizer = {'p': model}", outputs=["model", "optimizer"])
     back = unpack((output / VARIABLES).read_bytes(), ("model", "optimizer"))
     assert back["optimizer"]["p"] is back["model"]
 
 
-def test_what_cannot_come_back_is_told_and_the_rest_comes(notebook: Notebook, tmp_path: Path) -> None:
+def test_results_that_cannot_be_serialized_are_named_and_others_returned(notebook: Notebook, tmp_path: Path) -> None:
     cell = "a = 1\nif not a:\n    b = 2\nc = (i for i in ())\nd = [a]"
     done, result, output = job(notebook, tmp_path, cell, outputs=["a", "b", "c", "d"])
     assert done.returncode == 0
@@ -191,7 +191,7 @@ def test_how_a_cell_ends(end: str, code: int, notebook: Notebook, tmp_path: Path
 
 
 @pytest.mark.parametrize("ask", ["input('Which one?')", "import getpass\ngetpass.getpass('Which one?')"])
-def test_nobody_answers_in_a_job(ask: str, notebook: Notebook, tmp_path: Path) -> None:
+def test_input_in_a_job_is_refused(ask: str, notebook: Notebook, tmp_path: Path) -> None:
     about = json.loads(bytes(taken(notebook, "1").files[CELL]))
     files = {**taken(notebook, "1").files, CELL: json.dumps({**about, "source": ask}).encode()}
     done, _ = run_as_job(files, Path.cwd(), tmp_path / "j")
@@ -199,7 +199,7 @@ def test_nobody_answers_in_a_job(ask: str, notebook: Notebook, tmp_path: Path) -
     assert "EOFError: Which one? A job has no keyboard; pass the answer as a variable." in (done.stdout)
 
 
-def test_another_python_is_told(notebook: Notebook, tmp_path: Path) -> None:
+def test_a_different_python_version_is_reported(notebook: Notebook, tmp_path: Path) -> None:
     files = {**taken(notebook, "1").files}
     about = json.loads(bytes(files[CELL]))
     done, _ = run_as_job({**files, CELL: json.dumps({**about, "python": [3, 2]}).encode()}, Path.cwd(), tmp_path / "j")

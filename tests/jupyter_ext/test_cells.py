@@ -1,4 +1,4 @@
-"""The same cell gives the same in the notebook and in the job: the real cells of `cells.txt`, run both ways."""
+"""A cell has the same results in the notebook and in the job: the real cells of `cells.txt`, run both ways."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """The cases of `cells.txt`, which says how it is to be read."""
+    """The cases of `cells.txt`, which describes its format."""
     for section in re.split(r"^=== ", (Path(__file__).parent / "cells.txt").read_text("utf-8"), flags=re.M)[1:]:
         head, *parts = re.split(r"^--- (before|cell|file \S+)\n", section.rstrip("\n") + "\n", flags=re.M)
         name, *options = head.strip().splitlines()
@@ -53,12 +53,12 @@ TIME = re.compile(r"[\d.]+(e\+\d+)? [nuµμm]?s\b")
 
 
 def plain(text: str) -> str:
-    """Without what differs from one run to the next: addresses and times."""
+    """Without addresses and times, which differ between runs."""
     return TIME.sub("? s", ADDRESS.sub("0x", text))
 
 
 def run_as_job(files: Mapping[str, Content], folder: Path, job: Path) -> tuple[subprocess.CompletedProcess[str], Path]:
-    """What the engine does with the bundle: unpack it, and run the command in it."""
+    """As the engine does: unpack the bundle, and run the command in it."""
     shutil.copytree(folder, job / "work")
     for name, content in files.items():
         file = job / "work" / name
@@ -71,7 +71,7 @@ def run_as_job(files: Mapping[str, Content], folder: Path, job: Path) -> tuple[s
         env=environment(RUNAI_JOB_ID="j1", RUNAI_OUTPUT_DIR=str(job / "output"), PYTHONUNBUFFERED="1"),
         capture_output=True,
     )
-    # Not `text=True`, which takes the \r of a progress bar for the end of a line.
+    # Not `text=True`, which treats the \r of a progress bar as a line end.
     text = subprocess.CompletedProcess(
         done.args, done.returncode, *(t.decode().replace("\r\n", "\n") for t in (done.stdout, done.stderr))
     )

@@ -1,4 +1,4 @@
-"""What the panel's dialog sends through a real notebook server to a real scheduler, and how it is refused."""
+"""Requests of the panel's dialog through a real notebook server to a real scheduler, and refusals."""
 
 from __future__ import annotations
 
@@ -48,9 +48,7 @@ async def send(fetch: Any, run: str, folder: str = "digits", **options: str) -> 
     return json.loads((await fetch("runai", "jobs", method="POST", body=json.dumps(form))).body)
 
 
-async def test_a_script_goes_with_its_folder_and_runs_with_its_arguments(
-    jp_fetch: Any, folder: Path, pool: RunningPool
-) -> None:
+async def test_a_script_is_sent_with_its_folder_and_arguments(jp_fetch: Any, folder: Path, pool: RunningPool) -> None:
     sent = await send(jp_fetch, "train.py --epochs '3 4'", gpus="0.5", env="A=1\nB=2", priority="70")
     assert sent == {
         "id": sent["id"],
@@ -90,7 +88,7 @@ async def test_a_notebook_is_sent_with_its_parameters(jp_fetch: Any, folder: Pat
     assert b"0.1 first" in pool.client.log(job.id)
 
 
-async def test_what_would_be_sent_is_told_before(jp_fetch: Any, folder: Path) -> None:
+async def test_the_files_to_send_are_shown_before_submission(jp_fetch: Any, folder: Path) -> None:
     found = json.loads((await jp_fetch("runai", "files", params={"folder": "digits"})).body)
     assert found["files"] == 3
     found = json.loads((await jp_fetch("runai", "files", params={"folder": "digits", "in": "*.py"})).body)
@@ -133,7 +131,7 @@ REFUSED: list[tuple[str, dict[str, str], str, str]] = [
 
 
 @pytest.mark.parametrize(("run", "options", "field", "sentence"), REFUSED)
-async def test_what_is_wrong_is_one_sentence_at_its_field(
+async def test_an_error_is_one_sentence_at_its_field(
     jp_fetch: Any,
     folder: Path,
     pool: RunningPool,
@@ -159,7 +157,7 @@ async def dry_run(fetch: Any, **form: Any) -> Any:
 
 
 @pytest.mark.parametrize("runs", [{}, {"folder": "digits", "run": "train.py"}, {"folder": "digits", "run": "'"}])
-async def test_what_would_happen_is_told_before(
+async def test_the_dry_run_is_shown_before_submission(
     jp_fetch: Any, folder: Path, pool: RunningPool, runs: dict[str, str]
 ) -> None:
     before = len(pool.client.jobs().jobs)
@@ -206,7 +204,7 @@ async def test_the_line_above_a_cell_is_written_and_read(jp_fetch: Any) -> None:
         ("%%runai_train --name 'x", None, None, "This line can't be read"),
     ],
 )
-async def test_a_line_that_says_nothing_sensible_is_refused(
+async def test_an_invalid_line_is_refused(
     jp_fetch: Any, before: str, options: dict[str, str] | None, field: str | None, sentence: str
 ) -> None:
     with pytest.raises(HTTPClientError) as refused:
@@ -224,7 +222,7 @@ async def test_a_script_returns_no_variables(jp_fetch: Any, folder: Path) -> Non
     assert json.loads(refused.value.response.body)["field"] == "outputs"
 
 
-async def test_what_is_no_form_is_told_what_a_form_has(jp_fetch: Any) -> None:
+async def test_an_invalid_form_is_refused_with_its_parts(jp_fetch: Any) -> None:
     for path, parts in (
         ("jobs", "a folder, a line to run and options"),
         ("line", "the line above the cell and options"),

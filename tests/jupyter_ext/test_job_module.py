@@ -1,4 +1,4 @@
-"""`from jupyter_ext import job`: what code in a job may ask and tell, in processes of its own."""
+"""`from jupyter_ext import job`: the functions for code in a job, in separate processes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def said(code: str, environment: dict[str, str] | None = None) -> Any:
 
 
 def test_it_needs_the_standard_library_alone() -> None:
-    # -S leaves out site-packages, -E the rest of the environment: nothing but Python and this checkout.
+    # -S excludes site-packages, -E the environment variables: only Python and this checkout remain.
     code = f"import sys; sys.path.append({str(ROOT)!r}); from jupyter_ext import job; job.report(loss=1); print(job.id)"
     done = subprocess.run([sys.executable, "-S", "-E", "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "None\n"), done.stderr
@@ -78,7 +78,7 @@ def test_the_next_attempt_finds_the_checkpoint(inside: dict[str, str]) -> None:
     assert said("[job.restore(), job.restore(name='best')]", later) == [{"step": 7}, {"step": 9}]
 
 
-def test_a_kill_in_the_middle_of_writing_leaves_the_one_before(inside: dict[str, str]) -> None:
+def test_a_kill_during_a_write_leaves_the_previous_checkpoint(inside: dict[str, str]) -> None:
     assert said("job.checkpoint('whole')", inside) is True
     code = """
 import os, signal
@@ -91,7 +91,7 @@ job.checkpoint(['x' * 10**6, Deadly()])
     assert said("job.restore()", inside) == "whole"
 
 
-def test_a_checkpoint_that_cannot_be_pickled_leaves_the_one_before_and_nothing_else(
+def test_a_checkpoint_that_cannot_be_pickled_leaves_the_previous_one(
     inside: dict[str, str],
 ) -> None:
     assert said("job.checkpoint('whole')", inside) is True
@@ -126,7 +126,7 @@ for step in range(3):
     assert (last["attempt"], last["rank"]) == (1, 0)
 
 
-def test_sigterm_is_a_question_to_who_asks(inside: dict[str, str]) -> None:
+def test_should_stop_reports_sigterm(inside: dict[str, str]) -> None:
     code = """
 import os, signal
 assert not job.should_stop()
@@ -138,12 +138,12 @@ job.checkpoint('saved')
     assert said("job.restore()", inside) == "saved"
 
 
-def test_who_does_not_ask_is_ended_by_sigterm(inside: dict[str, str]) -> None:
+def test_without_should_stop_sigterm_ends_the_worker(inside: dict[str, str]) -> None:
     done = run("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)", inside)
     assert done.returncode == -signal.SIGTERM
 
 
-def test_a_handler_of_ones_own_is_called_too(inside: dict[str, str]) -> None:
+def test_an_existing_signal_handler_is_called_too(inside: dict[str, str]) -> None:
     code = """
 import os, signal
 signal.signal(signal.SIGTERM, lambda *_: print('mine'))

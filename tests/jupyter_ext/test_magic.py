@@ -1,4 +1,4 @@
-"""The magics, as a user meets them: a real kernel, a real scheduler, real jobs."""
+"""The magics as users run them: a real kernel, a real scheduler, real jobs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ accuracy = model.score(x[1000:], y[1000:])
     assert kernel.value("_job.state.value") == "'succeeded'"
 
 
-def test_arrays_arrive_as_they_are_and_go_once(kernel: Kernel) -> None:
+def test_arrays_are_sent_unchanged_and_only_once(kernel: Kernel) -> None:
     kernel.run(
         """import numpy as np, pandas as pd
 data = np.random.default_rng(0).normal(size=(1000, 300))
@@ -123,7 +123,7 @@ def test_what_the_last_expression_gives_is_shown(kernel: Kernel) -> None:
     assert "42\n" in kernel.run("%%runai_train\nimport asyncio\nawait asyncio.sleep(0)\nn * 2 + 2").stdout
 
 
-def test_a_class_of_the_notebook_goes_and_comes_back(kernel: Kernel) -> None:
+def test_a_class_of_the_notebook_is_sent_and_returned(kernel: Kernel) -> None:
     kernel.run(
         "import dataclasses\n@dataclasses.dataclass\nclass Run:\n    loss: float\n"
         "    def better(self): return self.loss < best"
@@ -151,7 +151,7 @@ def test_a_failing_cell_shows_its_own_lines(kernel: Kernel) -> None:
     assert f"{name} failed after" in again.error
 
 
-def test_what_is_not_assigned_is_told_and_the_rest_comes_back(kernel: Kernel) -> None:
+def test_unassigned_outputs_are_named_and_others_returned(kernel: Kernel) -> None:
     shown = kernel.run("%%runai_train --out a,b\na = 1\nif not a:\n    b = 2")
     assert shown.error is None
     assert (shown.stdout + shown.stderr).count("`b`") == 1
@@ -161,7 +161,7 @@ def test_what_is_not_assigned_is_told_and_the_rest_comes_back(kernel: Kernel) ->
     assert "`b` is not returned: the cell did not assign it." in found.stderr
 
 
-def test_a_change_that_does_not_come_back_is_told(kernel: Kernel) -> None:
+def test_a_change_that_is_not_returned_is_reported(kernel: Kernel) -> None:
     kernel.run("frame = {'x': 1}\nlosses = []")
     shown = kernel.run("%%runai_train --out losses\nframe['z'] = 2\nlosses.append(frame)\nown = []\nown.append(1)")
     assert "The cell changes `frame` in the job only; add --out frame to get the changes back." in shown.stdout
@@ -170,7 +170,7 @@ def test_a_change_that_does_not_come_back_is_told(kernel: Kernel) -> None:
     assert kernel.value("frame") == "{'x': 1, 'z': 2}"
 
 
-def test_files_and_local_modules_go_along(kernel: Kernel) -> None:
+def test_files_and_local_modules_are_sent(kernel: Kernel) -> None:
     (kernel.folder / "shapes.py").write_text("def area(n):\n    return n * n\n")
     (kernel.folder / "n.txt").write_text("6")
     (kernel.folder / "other.ipynb").write_text("{}")  # a cell needs no notebook
@@ -190,7 +190,7 @@ def test_in_chooses_variables_and_files(kernel: Kernel) -> None:
     assert "['m'] ['.runai-cell', 'a.txt']" in shown.stdout
 
 
-def test_with_no_capture_a_cell_knows_nothing_of_the_notebook(kernel: Kernel) -> None:
+def test_with_no_capture_a_cell_gets_no_variables(kernel: Kernel) -> None:
     kernel.run("m = 1")
     cell = "try:\n    print('m is', m)\nexcept NameError:\n    print('m is unknown')"
     assert "m is 1\n" in kernel.run(f"%%runai_train --gpus 0\n{cell}").stdout
@@ -235,7 +235,7 @@ def test_any_command_runs_in_the_kernels_environment(kernel: Kernel) -> None:
 # -- the job in hand ----------------------------------------------------------------------------------------
 
 
-def test_detached_it_gives_the_job_at_once(kernel: Kernel) -> None:
+def test_detached_it_returns_the_job_at_once(kernel: Kernel) -> None:
     shown = kernel.run("%%runai_train --detach --out y\nimport time\ntime.sleep(0.5)\ny = 5\nprint('done')")
     assert shown.result is not None
     assert list(shown.result[MIME]) == ["id"]
@@ -274,7 +274,7 @@ def test_a_job_can_be_paused_resumed_and_cancelled(kernel: Kernel, pool: Running
     assert job not in [each.id for each in pool.client.jobs().jobs]
 
 
-def test_a_cell_that_saves_itself_goes_on_where_it_was(kernel: Kernel, pool: RunningPool, tmp_path: Path) -> None:
+def test_a_cell_with_checkpoints_resumes(kernel: Kernel, pool: RunningPool, tmp_path: Path) -> None:
     go = tmp_path / "go"
     kernel.run(
         f"""%%runai_train --detach --out steps,resumed
@@ -315,7 +315,7 @@ job.checkpoint(steps)
     ]
 
 
-def test_its_files_can_be_brought_here(kernel: Kernel) -> None:
+def test_its_files_can_be_downloaded(kernel: Kernel) -> None:
     kernel.run(
         "%%runai_train --out n\nimport os\nn = 1\nopen(os.path.join(os.environ['RUNAI_OUTPUT_DIR'], 'r.txt'), "
         "'w').write('42')"
@@ -339,7 +339,7 @@ def test_many_jobs_are_one_table(kernel: Kernel, pool: RunningPool) -> None:
     assert kernel.value("[job.name for job in Jobs.mine(limit=2)[1:]]") == "['first']"
 
 
-def test_interrupting_lets_go_and_the_job_runs_on(kernel: Kernel, pool: RunningPool) -> None:
+def test_interrupting_detaches_and_the_job_keeps_running(kernel: Kernel, pool: RunningPool) -> None:
     message = kernel.send("%%runai_train --out y\nimport time\nprint('begun')\ntime.sleep(1.5)\ny = 9\nprint('ended')")
     shown = kernel.collect(message, until="begun")
     kernel.interrupt()
@@ -351,7 +351,7 @@ def test_interrupting_lets_go_and_the_job_runs_on(kernel: Kernel, pool: RunningP
     assert not pool.client.job(kernel.value("_job.id").strip("'")).state.final
     again = kernel.run("_job.wait()")
     assert "begun\nended\n" in again.stdout
-    assert again.result is None  # its card stands above the output already
+    assert again.result is None  # its card is already above the output
     again = kernel.run("_job.wait().outputs")
     assert "begun\nended\n" in again.stdout
     assert again.result == {"text/plain": "{'y': 9}"}
@@ -360,7 +360,7 @@ def test_interrupting_lets_go_and_the_job_runs_on(kernel: Kernel, pool: RunningP
 # -- waiting ------------------------------------------------------------------------------------------------
 
 
-def test_while_it_waits_it_says_what_for(kernel: Kernel, pool: RunningPool) -> None:
+def test_a_waiting_job_shows_its_reason(kernel: Kernel, pool: RunningPool) -> None:
     gpus = int(pool.client.pool().train.gpus)
     kernel.run(f"%runai_train --detach --gpus {gpus} -- sleep 600")
     first = kernel.value("_job.id").strip("'")
@@ -409,7 +409,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("cell", REFUSED)
-def test_what_is_refused_is_one_sentence_and_nothing_is_queued(cell: str, kernel: Kernel, pool: RunningPool) -> None:
+def test_an_error_is_one_sentence_and_nothing_is_queued(cell: str, kernel: Kernel, pool: RunningPool) -> None:
     (kernel.folder / "train.py").write_text("print(1)\n")
     kernel.run(
         "import threading\nlock = threading.Lock()\ndata = bytes(2**21)\n%config RunaiMagics.max_capture = 2**20"
@@ -422,7 +422,7 @@ def test_what_is_refused_is_one_sentence_and_nothing_is_queued(cell: str, kernel
     assert REFUSED[cell] in shown.stderr
     assert "Traceback" not in shown.stderr + shown.stdout
     assert shown.stderr.count("\n") == 1
-    assert shown.stdout == ""  # nothing has gone along yet
+    assert shown.stdout == ""  # nothing has been captured yet
     assert [job.id for job in pool.client.jobs(limit=1).jobs] == [job.id for job in before]
 
 
@@ -444,7 +444,7 @@ def test_help_is_what_ipython_users_expect(kernel: Kernel) -> None:
 
 
 def _until(condition: object, timeout: float = 30) -> None:
-    """Ask again until it is so: what other processes do has no event to wait for here."""
+    """Poll until it is true: actions of other processes have no event here."""
     assert callable(condition)
     deadline = time.monotonic() + timeout
     while not condition():
@@ -453,7 +453,7 @@ def _until(condition: object, timeout: float = 30) -> None:
 
 
 def test_a_kernel_of_our_installation_has_the_magics_from_the_first_cell_on(pool: RunningPool, tmp_path: Path) -> None:
-    """What the wheel puts into `etc/ipython` of its environment, here on IPython's path by another way."""
+    """The wheel's files in `etc/ipython` of its environment, here put on IPython's path differently."""
     profile = tmp_path / "ipython" / "profile_default"
     profile.mkdir(parents=True)
     shipped = Path(__file__).parents[2] / "deploy/jupyter-config/ipython/ipython_kernel_config.json"
@@ -505,7 +505,7 @@ def test_a_sweep_of_a_script_gives_its_values_as_arguments(kernel: Kernel) -> No
     assert kernel.value("[job.logs() for job in _job]") == "['-v --lr 1\\n', '-v --lr 2\\n']"
 
 
-def test_an_array_knows_its_indices_and_one_job_comes_after_it(kernel: Kernel, pool: RunningPool) -> None:
+def test_jobs_of_an_array_have_indices_and_can_be_a_dependency(kernel: Kernel, pool: RunningPool) -> None:
     kernel.run("%%runai_train --gpus 0 --array 3-4 --detach\nimport os\nprint(os.environ['RUNAI_ARRAY_INDEX'])")
     array = kernel.value("_job.id").strip("'")
     shown = kernel.run(f"%runai_train --gpus 0 --after {array} -- echo afterwards")
@@ -517,7 +517,7 @@ def test_an_array_knows_its_indices_and_one_job_comes_after_it(kernel: Kernel, p
     assert (started.started or 0) >= ended
 
 
-def test_a_template_is_begun_with_and_the_line_wins(kernel: Kernel, pool: RunningPool) -> None:
+def test_a_template_is_overridden_by_the_line(kernel: Kernel, pool: RunningPool) -> None:
     assert "Saved in " in kernel.run("%runai_train --gpus 0.5 --env A=1 --env B=1 --save-template half").stdout
     shown = kernel.run("%runai_train --template half --env B=2 --name tried -- sh -c 'echo $A $B'")
     assert "1 2\n" in shown.stdout
@@ -590,9 +590,7 @@ def test_tab_asks_the_pool_for_jobs_and_leaves_files_to_ipython(kernel: Kernel, 
     assert any("train_me.py" in match for match in kernel.completions("%runai_train train_m"))
 
 
-def test_an_attempt_that_was_stopped_says_nothing_of_what_it_was_to_bring_back(
-    kernel: Kernel, pool: RunningPool
-) -> None:
+def test_a_stopped_attempt_does_not_report_missing_outputs(kernel: Kernel, pool: RunningPool) -> None:
     kernel.run(
         """%%runai_train --detach --no-files --out x
 import time

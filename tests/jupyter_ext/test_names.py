@@ -1,4 +1,4 @@
-"""What a cell needs of the notebook, read from its text."""
+"""The names that a cell needs from the notebook, read from its text."""
 
 from __future__ import annotations
 

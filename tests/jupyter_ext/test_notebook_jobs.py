@@ -1,4 +1,4 @@
-"""A whole notebook as a job: its parameters, its output notebook as it comes, and how it ends."""
+"""A whole notebook as a job: its parameters, its output notebook during the run, and its end."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_notebook_runs_with_its_parameters_and_comes_back_with_its_outputs(ker
     assert shown.error is None, shown.error
     sending, *printed = shown.stdout.splitlines()
     assert sending.startswith("Sending 1 file of this folder (")
-    # The cell that assigns the given parameters is not one of the notebook's.
+    # The cell that assigns the given parameters is not part of the notebook.
     assert printed == [
         *(f"--- cell {n} of 3 ---" for n in (1, 2)),
         "0.5 first",
@@ -65,7 +65,7 @@ def test_a_notebook_runs_with_its_parameters_and_comes_back_with_its_outputs(ker
     assert kernel.value("_job.metrics[['cell', 'cells']].iloc[-1].tolist()") == "[3, 3]"
 
 
-def test_a_cell_that_asks_for_a_job_runs_in_the_notebooks_own(kernel: Kernel) -> None:
+def test_a_runai_train_cell_runs_in_the_notebooks_job(kernel: Kernel) -> None:
     asks = "%%runai_train --gpus 1 --out twice\ntwice = 2 * x\nprint(twice)"
     write(kernel.folder, cell("x = 21"), cell(asks), cell("print(twice + 1)"))
     shown = kernel.run("%runai_train train.ipynb")
@@ -105,7 +105,7 @@ def test_an_error_names_its_cell_and_the_outputs_are_kept(kernel: Kernel, pool: 
     assert notebook.cells[2].outputs == []
 
 
-def test_a_notebook_that_saves_itself_goes_on_where_it_was(kernel: Kernel, pool: RunningPool, tmp_path: Path) -> None:
+def test_a_notebook_with_checkpoints_resumes(kernel: Kernel, pool: RunningPool, tmp_path: Path) -> None:
     go = tmp_path / "go"
     write(
         kernel.folder,
@@ -135,7 +135,7 @@ job.checkpoint(steps)"""
     assert "ends at" in text(back(kernel).cells[1])
 
 
-def test_a_kernel_that_dies_is_told(kernel: Kernel) -> None:
+def test_a_dead_kernel_is_reported(kernel: Kernel) -> None:
     write(kernel.folder, cell("import os\nos.kill(os.getpid(), 9)"))
     shown = kernel.run("%runai_train train.ipynb")
     assert "The kernel died; perhaps the machine ran out of memory." in shown.stdout

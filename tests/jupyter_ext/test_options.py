@@ -1,4 +1,4 @@
-"""Each option of a submission, typed into the magic and the command line: what is sent is the same, and as asked."""
+"""Each option of a submission, in the magic and on the command line: both send the same, as given."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ ARRIVES: dict[str, tuple[str, Any]] = {
     "sweep": ("--sweep 'lr=0.1;bs=1,2'", [{"lr": 0.1, "bs": 1}, {"lr": 0.1, "bs": 2}]),
     "max_parallel": ("--array 4 --max-parallel 2", 2),
 }
-"""What is typed, and what the scheduler is sent of it."""
+"""The typed text, and the resulting request to the scheduler."""
 
 
 class Recorder:
-    """Answers as a scheduler that has every blob and refuses every job, and keeps what it was sent."""
+    """Answers as a scheduler that has every blob and refuses every job, and keeps the requests."""
 
     def __init__(self) -> None:
         recorder = self
@@ -111,7 +111,7 @@ class Recorder:
         self._server.server_close()
 
     def arrived(self, name: str) -> Any:
-        """What was sent of an option."""
+        """The sent value of an option."""
         match name:
             case "in":
                 return self.files

@@ -1,4 +1,4 @@
-"""The scheduler dies or is not there while a notebook works with it."""
+"""The scheduler dies or is down while a notebook uses it."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def pool(tmp_path: Path) -> Iterator[RunningPool]:
 
 
 def kernel_beside(pool: RunningPool, folder: Path) -> Kernel:
-    # The address is named, as a hub does it: nobody here starts another scheduler in the dead one's place.
+    # The address is set, as by a hub: no other scheduler is started in place of the dead one.
     kernel = Kernel(folder, {"RUNAI_URL": pool.address.url, "RUNAI_TOKEN": pool.address.token})
     kernel.run("%load_ext jupyter_ext")
     return kernel
 
 
-def test_a_scheduler_that_is_down_is_one_sentence_and_the_job_runs_on(pool: RunningPool, folder: Path) -> None:
+def test_an_unreachable_scheduler_is_one_sentence_and_the_job_keeps_running(pool: RunningPool, folder: Path) -> None:
     kernel = kernel_beside(pool, folder)
     try:
         pool.kill()
@@ -47,7 +47,7 @@ def test_a_scheduler_that_is_down_is_one_sentence_and_the_job_runs_on(pool: Runn
         pool.start()
 
 
-def test_output_goes_on_where_it_was_when_the_scheduler_comes_back(pool: RunningPool, folder: Path) -> None:
+def test_output_resumes_when_the_scheduler_is_back(pool: RunningPool, folder: Path) -> None:
     go = folder / "go"
     kernel = Kernel(folder, pool.environment)
     kernel.run("%load_ext jupyter_ext")
@@ -149,9 +149,7 @@ def kernel(pool: RunningPool, folder: Path) -> Iterator[Kernel]:
     kernel.close()
 
 
-def test_a_worker_killed_while_it_saves_goes_on_from_what_it_had_saved_before(
-    kernel: Kernel, pool: RunningPool
-) -> None:
+def test_a_worker_killed_while_saving_resumes_from_the_previous_checkpoint(kernel: Kernel, pool: RunningPool) -> None:
     shown = kernel.run(DEADLY.format(options="--retries 1"))
     assert shown.error is None, shown.error
     told = [line for line in shown.stdout.splitlines() if line.startswith(("begins", "ends"))]
@@ -163,7 +161,7 @@ def test_a_worker_killed_while_it_saves_goes_on_from_what_it_had_saved_before(
     assert second == "Succeeded."
 
 
-def test_a_worker_that_is_killed_and_not_tried_again_has_failed_and_says_so(kernel: Kernel) -> None:
+def test_a_killed_worker_without_retries_fails_with_the_reason(kernel: Kernel) -> None:
     shown = kernel.run(DEADLY.format(options=""))
     assert shown.error is not None
     assert "was killed by SIGKILL" in shown.error
@@ -171,9 +169,7 @@ def test_a_worker_that_is_killed_and_not_tried_again_has_failed_and_says_so(kern
     assert "begins with []" in shown.stdout
 
 
-def test_a_killed_supervisor_costs_the_job_an_attempt_and_not_its_life(
-    kernel: Kernel, pool: RunningPool, folder: Path
-) -> None:
+def test_a_killed_supervisor_costs_only_an_attempt(kernel: Kernel, pool: RunningPool, folder: Path) -> None:
     go = folder / "go"
     message = kernel.send(
         "%%runai_train --no-files --out y\nimport os, time\nfrom jupyter_ext import job\n"

@@ -1,4 +1,4 @@
-"""A job's output on its way into the notebook: all of little, the ends of much."""
+"""A job's output in the notebook: complete if short, otherwise its beginning and end."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def left_out(text: str) -> int:
     return sum(int(number.replace(",", "")) for number in LEFT_OUT.findall(text))
 
 
-def test_little_is_shown_at_once() -> None:
+def test_little_output_is_shown_at_once() -> None:
     gate = OutputRate(0)
     assert gate.take(b"one\n", 0) == "one\n"
     assert gate.take(b"two\n", 0.1) == "two\n"
     assert gate.end() == ""
 
 
-def test_of_much_the_beginning_and_the_newest_are_shown() -> None:
+def test_of_much_output_the_beginning_and_the_newest_part_are_shown() -> None:
     gate = OutputRate(0)
     text = "".join(gate.take(f"{i:09}\n".encode() * 100, i / 100_000) for i in range(10_000)) + gate.end()
     assert text.startswith("000000000\n")
@@ -32,7 +32,7 @@ def test_of_much_the_beginning_and_the_newest_are_shown() -> None:
     assert len(text) < BURST + RATE + 20 * NEWEST
 
 
-def test_what_is_held_back_comes_when_there_is_room() -> None:
+def test_held_back_output_is_shown_later() -> None:
     gate = OutputRate(0)
     gate.take(b"x" * BURST, 0)
     assert gate.take(b"hidden", 0) == ""

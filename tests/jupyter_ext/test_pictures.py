@@ -1,4 +1,4 @@
-"""Progress bars and other widgets of a job are shown as they look, and change in their place."""
+"""Progress bars and other widgets of a job are shown as pictures, and updated in place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ for step in tqdm(range(8), desc="<Training>"):
 
 
 def pictures(shown: Shown) -> list[str]:
-    """How what is displayed looks, one after the other."""
+    """The successive pictures of a display."""
     return [data["text/html"] for data in (*shown.displays, *shown.updates) if MIME not in data]
 
 
@@ -55,7 +55,7 @@ def test_and_in_a_notebooks_job(kernel: Kernel) -> None:
     assert "end\n" in shown.stdout
 
 
-def test_a_bar_that_goes_leaves_nothing_and_what_cannot_be_drawn_is_text(kernel: Kernel, pool: RunningPool) -> None:
+def test_a_removed_bar_leaves_nothing_and_other_widgets_are_text(kernel: Kernel, pool: RunningPool) -> None:
     shown = kernel.run(
         """%%runai_train
 import ipywidgets as widgets
@@ -77,7 +77,7 @@ widgets.VBox([widgets.Label("a < b"), progress, widgets.HTML("<b>bold</b>")])
 
 
 @pytest.mark.parametrize("at_least", [1, 3])
-def test_what_is_drawn_last_is_how_it_stood_last(at_least: int) -> None:
+def test_the_last_picture_shows_the_last_state(at_least: int) -> None:
     told: list[dict[str, Any]] = []
     drawn = Pictures(lambda output, plain: told.append({**output, "plain": plain}))
     drawn.told("comm_open", "m", {"state": {"_model_name": "LabelModel", "value": "0"}})

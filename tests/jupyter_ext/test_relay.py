@@ -1,4 +1,4 @@
-"""All tabs of a user's browser hang on one stream of the scheduler's, and none of them notices."""
+"""All tabs of a user's browser share one stream of the scheduler, transparently."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.jupyter_ext.pool import RunningPool, running_pool
 
 
 class Watched(Upstream):
-    """The way to the scheduler, and what went over it."""
+    """The connection to the scheduler, and its requests."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ async def end_of(tab: Tab) -> None:
             pass
 
 
-async def test_tabs_share_one_stream_and_each_is_told(relay: Relay, upstream: Watched, pool: RunningPool) -> None:
+async def test_tabs_share_one_stream(relay: Relay, upstream: Watched, pool: RunningPool) -> None:
     tabs = await asyncio.gather(*(relay.join(None, None, ()) for _ in range(3)))
     for tab in tabs:
         assert (await next_of(tab, "stream.begin"))["subject"] == tab.id
@@ -105,7 +105,7 @@ async def test_tabs_share_one_stream_and_each_is_told(relay: Relay, upstream: Wa
     assert upstream.streams == 1
 
 
-async def test_a_later_tab_is_told_the_figures_that_came_before(relay: Relay, pool: RunningPool) -> None:
+async def test_a_later_tab_gets_the_current_figures(relay: Relay, pool: RunningPool) -> None:
     first = await relay.join(None, None, ())
     while not (pools := (await next_of(first, "view.figures"))["data"].get("pool")):
         pass
@@ -116,7 +116,7 @@ async def test_a_later_tab_is_told_the_figures_that_came_before(relay: Relay, po
     assert [project["name"] for project in figures["projects"]] == ["default"]
 
 
-async def test_a_tab_that_comes_back_is_told_what_it_missed_and_once(relay: Relay, pool: RunningPool) -> None:
+async def test_a_tab_that_reconnects_gets_missed_events_once(relay: Relay, pool: RunningPool) -> None:
     watching = await relay.join(None, None, ())
     await submit(pool, gpus=0)
     seen = (await next_of(watching, "job.submitted"))["id"]
@@ -133,7 +133,7 @@ async def test_a_tab_that_comes_back_is_told_what_it_missed_and_once(relay: Rela
         assert (await next_of(tab, "stream.begin"))["data"]["resumed"] is False
 
 
-async def test_a_tab_that_does_not_read_is_let_go_and_holds_up_nobody(
+async def test_a_tab_that_does_not_read_is_disconnected_without_delaying_others(
     relay: Relay, pool: RunningPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relays, "WAITING", 4)
@@ -145,7 +145,7 @@ async def test_a_tab_that_does_not_read_is_let_go_and_holds_up_nobody(
     await end_of(slow)
 
 
-async def test_the_scheduler_is_told_what_all_tabs_show_together(
+async def test_the_scheduler_gets_the_union_of_what_tabs_show(
     relay: Relay, upstream: Watched, pool: RunningPool
 ) -> None:
     gpus = pool.client.pool().train.gpus
@@ -167,7 +167,7 @@ async def test_the_scheduler_is_told_what_all_tabs_show_together(
         relay.show("tab-of-another-page", ())
 
 
-async def test_when_the_last_tab_has_gone_nobody_listens_and_the_next_one_begins_again(
+async def test_the_stream_is_closed_after_the_last_tab_and_reopened(
     relay: Relay, upstream: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relays, "LINGER", 0.0)
@@ -182,7 +182,7 @@ async def test_when_the_last_tab_has_gone_nobody_listens_and_the_next_one_begins
     assert upstream.streams == 2
 
 
-async def test_a_scheduler_that_dies_ends_every_tab_and_one_that_is_back_is_resumed(
+async def test_a_restart_of_the_scheduler_ends_streams_and_tabs_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running_pool(tmp_path / "state") as pool:

@@ -12,7 +12,7 @@ def point(attempt: int, step: int, rank: int = 0, at: float = 0) -> Point:
     return {"time": at, "attempt": attempt, "rank": rank, "step": step, "loss": 1 / step}
 
 
-def test_what_a_later_attempt_did_anew_counts_once() -> None:
+def test_repeated_steps_of_a_later_attempt_count_once() -> None:
     told = [point(1, step) for step in (1, 2, 3, 4)] + [point(2, step) for step in (3, 4, 5)]
     assert [(p["attempt"], p["step"]) for p in continuous(told)] == [(1, 1), (1, 2), (2, 3), (2, 4), (2, 5)]
 

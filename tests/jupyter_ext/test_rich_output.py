@@ -1,4 +1,4 @@
-"""What a cell displays in a job is displayed in the notebook, in its place, as if it had run there."""
+"""A cell's displays in a job appear in the notebook, in order, as if it had run there."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_a_job_displays_what_the_cell_would(name: str, kernel: Kernel) -> None:
+def test_a_job_displays_the_same_as_the_cell(name: str, kernel: Kernel) -> None:
     code, mime, plain = SHOWN[name]
     shown = kernel.run(f"%%runai_train\nprint('before')\n{code}")
     assert shown.error is None, shown.error
@@ -70,7 +70,7 @@ def test_a_job_displays_what_the_cell_would(name: str, kernel: Kernel) -> None:
     assert plain in kernel.value("_job.logs()")  # in a terminal it is this text
 
 
-def test_displays_stand_among_the_text_where_they_were_made(kernel: Kernel) -> None:
+def test_displays_are_in_order_with_the_text(kernel: Kernel) -> None:
     shown = kernel.run(
         "%%runai_train\nimport os\nfrom IPython.display import HTML, display\n"
         "for n in range(3):\n    print('text', n)\n    display(HTML(f'<b>{n}</b>'))\n    os.system('echo from below')"

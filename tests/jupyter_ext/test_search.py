@@ -1,4 +1,4 @@
-"""A search by Optuna: a real kernel, a real scheduler, real trials; also over the death of the kernel."""
+"""A search with Optuna: a real kernel, a real scheduler, real trials; also after the kernel's death."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def kernel(pool: RunningPool) -> Iterator[Kernel]:
     kernel.close()
 
 
-def test_trials_are_chosen_reported_pruned_and_the_best_ones_result_is_in_hand(
+def test_trials_are_chosen_reported_and_pruned_and_the_best_result_is_available(
     kernel: Kernel, pool: RunningPool
 ) -> None:
     options = "--search optuna --trials 8 --at-once 2 --minimize loss --out score --gpus 0"
@@ -77,7 +77,7 @@ def test_trials_are_chosen_reported_pruned_and_the_best_ones_result_is_in_hand(
     assert kernel.value("len(_job.results)") == "8"
 
 
-def test_a_search_goes_on_after_the_kernel_was_killed_and_no_trial_runs_twice(pool: RunningPool) -> None:
+def test_a_search_continues_after_a_kill_of_the_kernel(pool: RunningPool) -> None:
     gate = pool.state_dir.with_name("gate")
     kernel = begin(pool)
     kernel.run(f"gate = {str(gate)!r}")
@@ -119,7 +119,7 @@ def test_a_search_goes_on_after_the_kernel_was_killed_and_no_trial_runs_twice(po
         ("--trials 3", "--trials belongs to --search"),
     ],
 )
-def test_what_is_no_search_is_refused_before_anything_is_sent(
+def test_an_invalid_search_is_refused_before_anything_is_sent(
     kernel: Kernel, pool: RunningPool, options: str, words: str
 ) -> None:
     shown = kernel.run(f"%runai_train {options} -- true")

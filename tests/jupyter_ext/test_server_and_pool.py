@@ -1,4 +1,4 @@
-"""A real notebook server before a real scheduler: what its browser sees of the pool, without ever holding the token."""
+"""A real notebook server with a real scheduler: the browser's view of the pool, without access to the token."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_the_pool_and_the_jobs_are_the_schedulers(jp_fetch: Any, pool: Run
     assert job.id not in {one.id for one in pool.client.jobs().jobs}
 
 
-async def test_a_refusal_of_the_scheduler_passes_unchanged(jp_fetch: Any) -> None:
+async def test_an_error_of_the_scheduler_is_forwarded_unchanged(jp_fetch: Any) -> None:
     with pytest.raises(HTTPClientError) as error:
         await body(jp_fetch, "jobs", "j-none")
     response = error.value.response
@@ -68,7 +68,7 @@ async def test_the_status_is_that_of_the_pool(jp_fetch: Any, pool: RunningPool) 
         assert pool.address.token not in response.body.decode()
 
 
-async def test_a_log_comes_while_it_is_written(jp_fetch: Any, pool: RunningPool, tmp_path: Any) -> None:
+async def test_a_log_is_streamed_while_it_is_written(jp_fetch: Any, pool: RunningPool, tmp_path: Any) -> None:
     go = tmp_path / "go"
     script = f"echo first; while [ ! -e {go} ]; do sleep 0.02; done; echo last"
     job = pool.client.submit(JobSubmit(command=["sh", "-c", script]))
@@ -88,7 +88,7 @@ async def test_a_log_comes_while_it_is_written(jp_fetch: Any, pool: RunningPool,
     assert "default-src 'none'" in response.headers["Content-Security-Policy"]
 
 
-async def test_what_a_job_left_is_saved_and_never_shown_as_a_page(jp_fetch: Any, pool: RunningPool) -> None:
+async def test_outputs_are_downloaded_and_never_rendered(jp_fetch: Any, pool: RunningPool) -> None:
     script = "echo '<script>alert(1)</script>' > $RUNAI_OUTPUT_DIR/page.html"
     job = pool.client.submit(JobSubmit(command=["sh", "-c", script]))
     await asyncio.to_thread(pool.client.wait, job.id, 30)
@@ -121,7 +121,7 @@ async def test_events_stream_and_resume(jp_fetch: Any, pool: RunningPool) -> Non
     stream.cancel()
 
 
-async def test_a_browser_that_goes_away_ends_its_stream(
+async def test_a_closed_browser_ends_its_stream(
     jp_fetch: Any,
     jp_serverapp: Any,
     pool: RunningPool,

@@ -1,4 +1,4 @@
-"""`/runai/…` of a real notebook server: who may ask, what passes, what is said where nobody answers."""
+"""`/runai/…` of a real notebook server: who has access, what is forwarded, and the message without a scheduler."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tornado.httpclient import HTTPClientError
 from jupyter_ext.frontend import RENDERER
 from jupyter_ext.proxy import ROUTES
 
-# Other extensions' handlers are theirs to mend; a method of ours that says nothing of who may call it fails every test
-# here.
+# Only for other extensions' handlers; a method of this extension without a declaration of who may call it fails every
+# test here.
 pytestmark = pytest.mark.filterwarnings("ignore:(?s).*TermSocket:jupyter_server.utils.JupyterServerAuthWarning")
 
 SECRET = "a-token-that-no-browser-may-see"
@@ -21,7 +21,7 @@ SECRET = "a-token-that-no-browser-may-see"
 
 @pytest.fixture
 def nobody_listens() -> str:
-    """An address where nobody answers."""
+    """An address without a server."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{free.getsockname()[1]}/services/runai"
@@ -37,7 +37,7 @@ def jp_server_config(nobody_listens: str, monkeypatch: pytest.MonkeyPatch) -> di
 
 
 async def refused(fetch: Any, *path: str, **options: Any) -> tuple[int, Any]:
-    """The status and the body of what is refused."""
+    """The status and the body of a refusal."""
     with pytest.raises(HTTPClientError) as error:
         await fetch(*path, **options)
     response = error.value.response
@@ -59,13 +59,15 @@ PATHS = {
     r"jobs/[A-Za-z0-9_-]+/outputs": "jobs/j1/outputs",
     r"jobs/[A-Za-z0-9_-]+/outputs/.+": "jobs/j1/outputs/a/b.txt",
     r"jobs/[A-Za-z0-9_-]+/(?:cancel|pause|resume)": "jobs/j1/cancel",
+    r"jobs/[A-Za-z0-9_-]+/submission": "jobs/j1/submission",
+    "reports": "reports",
     "sessions": "sessions",
     "events": "events",
 }
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
-async def test_nobody_passes_without_logging_in(route: Any, jp_fetch: Any) -> None:
+async def test_every_request_needs_a_login(route: Any, jp_fetch: Any) -> None:
     path = ("runai", "api", "v1", *PATHS[route.path].split("/"))
     options: dict[str, Any] = {"method": route.method, "headers": {"Authorization": "token wrong"}}
     if route.method == "POST":
@@ -74,7 +76,7 @@ async def test_nobody_passes_without_logging_in(route: Any, jp_fetch: Any) -> No
     assert code == 403
 
 
-async def test_who_may_not_is_refused_by_the_servers_authorizer(jp_fetch: Any, jp_serverapp: Any) -> None:
+async def test_the_servers_authorizer_is_applied(jp_fetch: Any, jp_serverapp: Any) -> None:
     asked: list[tuple[str, str]] = []
 
     def is_authorized(handler: Any, user: Any, action: str, resource: str) -> bool:
@@ -103,13 +105,13 @@ async def test_who_may_not_is_refused_by_the_servers_authorizer(jp_fetch: Any, j
         ("POST", "jobs/j1/explain"),
     ],
 )
-async def test_what_is_not_listed_does_not_pass(method: str, path: str, jp_fetch: Any) -> None:
+async def test_unlisted_routes_are_not_forwarded(method: str, path: str, jp_fetch: Any) -> None:
     body = "" if method == "POST" else None
     code, _ = await refused(jp_fetch, "runai", "api", "v1", path, method=method, body=body)
     assert code in (404, 405)
 
 
-async def test_a_large_body_does_not_pass(jp_fetch: Any) -> None:
+async def test_a_large_body_is_not_forwarded(jp_fetch: Any) -> None:
     path = ("runai", "api", "v1", "jobs", "j1", "cancel")
     code, response = await refused(jp_fetch, *path, method="POST", body="x" * 70_000)
     assert code == 413
@@ -135,7 +137,7 @@ async def test_the_status_says_so_too_and_names_the_lease(jp_fetch: Any) -> None
     assert "http" not in status["message"]
 
 
-async def test_a_hub_without_a_pool_is_told(jp_fetch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_hub_without_a_pool_is_reported(jp_fetch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RUNAI_URL")
     monkeypatch.setenv("JUPYTERHUB_API_TOKEN", SECRET)
     status = json.loads((await jp_fetch("runai", "status")).body)
@@ -143,7 +145,7 @@ async def test_a_hub_without_a_pool_is_told(jp_fetch: Any, monkeypatch: pytest.M
     assert "This hub has no pool" in status["message"]
 
 
-async def test_looking_is_no_activity(jp_fetch: Any, jp_serverapp: Any) -> None:
+async def test_polling_is_not_activity(jp_fetch: Any, jp_serverapp: Any) -> None:
     before = jp_serverapp.web_app.settings.get("api_last_activity")
     await jp_fetch("runai", "status")
     await refused(jp_fetch, "runai", "api", "v1", "pool")

@@ -1,4 +1,4 @@
-"""The card from ipywidgets, as a front end gets it: by the messages of a real kernel, about jobs of a real pool."""
+"""The card from ipywidgets, as received by a front end: messages of a real kernel about jobs of a real pool."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPool]:
 
 
 class FrontEnd:
-    """The models of the widgets, kept as a front end keeps them."""
+    """The models of the widgets, as in a front end."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -39,7 +39,7 @@ class FrontEnd:
                 case "comm_open":
                     self.models[content["comm_id"]] = content["data"].get("state", {})
                 case "comm_msg" if content["data"].get("method") == "update":
-                    # One that an earlier test has left behind may have its last word to say.
+                    # A widget of an earlier test may still send its last message.
                     self.models.get(content["comm_id"], {}).update(content["data"]["state"])
                 case "comm_close":
                     self.models.pop(content["comm_id"], None)
@@ -53,7 +53,7 @@ class FrontEnd:
 
     @property
     def buttons(self) -> dict[str, str]:
-        """Those that are shown, by what is written on them."""
+        """The visible buttons by label."""
         return {
             state["description"]: comm
             for comm, state in self.of("ButtonModel")
@@ -90,16 +90,16 @@ def shown(kernel: Kernel, front_end: FrontEnd, name: str) -> str:
     kernel.send(CELL.format(name=name))
     front_end.until(lambda: "3 / 10" in front_end.text and "<svg" in front_end.text)
     job = kernel.value("_job.id").strip("'")
-    kernel.value("globals().update(card=_job.widget())")  # which takes none of the front end's messages
+    kernel.value("globals().update(card=_job.widget())")  # this consumes none of the front end's messages
     return job
 
 
 def gone(kernel: Kernel) -> None:
-    """Wait until no thread looks after the job any more."""
+    """Wait until no thread watches the job."""
     kernel.run(f"import time\nwhile {THREADS}: time.sleep(0.02)")
 
 
-def test_it_changes_by_itself_until_the_job_has_ended(kernel: Kernel, pool: RunningPool, front_end: FrontEnd) -> None:
+def test_it_is_updated_until_the_job_has_ended(kernel: Kernel, pool: RunningPool, front_end: FrontEnd) -> None:
     job = shown(kernel, front_end, "alone")
     assert "running" in front_end.text
     assert "loss <b>0.3333</b>" in front_end.text
@@ -125,7 +125,7 @@ def test_its_buttons_act(kernel: Kernel, pool: RunningPool, front_end: FrontEnd)
     gone(kernel)
 
 
-def test_closed_it_lets_go_and_the_job_runs_on(kernel: Kernel, pool: RunningPool, front_end: FrontEnd) -> None:
+def test_closing_it_detaches_and_the_job_keeps_running(kernel: Kernel, pool: RunningPool, front_end: FrontEnd) -> None:
     job = shown(kernel, front_end, "closed")
     kernel.run("card.close()")
     gone(kernel)
@@ -133,7 +133,7 @@ def test_closed_it_lets_go_and_the_job_runs_on(kernel: Kernel, pool: RunningPool
     pool.client.cancel(job)
 
 
-def test_what_happens_comes_together_and_the_end_at_last(kernel: Kernel, pool: RunningPool) -> None:
+def test_events_are_batched_and_the_end_comes_last(kernel: Kernel, pool: RunningPool) -> None:
     kernel.run("%%runai_train --detach\nprint('first')\nprint('second')")
     view = pool.client.job(kernel.value("_job.id").strip("'"))
     with Follower(lambda: pool.address, view) as follower:
@@ -173,7 +173,7 @@ def test_a_front_end_that_cannot_show_jobs_gets_a_widget_while_there_is_somethin
     gone(kernel)
 
 
-def test_a_table_of_jobs_goes_on_by_itself_until_all_have_ended(kernel: Kernel, pool: RunningPool) -> None:
+def test_a_table_of_jobs_is_updated_until_all_have_ended(kernel: Kernel, pool: RunningPool) -> None:
     front_end = FrontEnd(kernel)
     kernel.send("%runai_train --detach --name tabled -- sleep 60")
     job = kernel.value("_job.id").strip("'")
@@ -187,12 +187,12 @@ def test_a_table_of_jobs_goes_on_by_itself_until_all_have_ended(kernel: Kernel, 
     assert VIEW not in (kernel.run("Jobs([_job])").result or {})
 
 
-def test_who_lets_go_of_a_job_is_left_with_its_buttons(kernel: Kernel, pool: RunningPool) -> None:
+def test_after_detaching_the_buttons_still_work(kernel: Kernel, pool: RunningPool) -> None:
     message = kernel.send("%%runai_train --name kept\nimport time\nprint('begun')\ntime.sleep(60)")
     shown = kernel.collect(message, until="begun\n")
     kernel.interrupt()
     shown = kernel.collect(message, into=shown)
-    assert VIEW not in shown.displays[0]  # while the cell waits nobody would hear its buttons
+    assert VIEW not in shown.displays[0]  # while the cell waits, its buttons would have no effect
     assert VIEW in shown.updates[-1]
     pool.client.cancel(kernel.value("_job.id").strip("'"))
     gone(kernel)

@@ -1,4 +1,4 @@
-"""A backend of pods for tests: in a namespace of their own, on a node whose kubelet the test plays."""
+"""A backend of pods for tests: in its own namespace, on a node whose kubelet the test simulates."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NODE = NodeName("here-train")
 
 
 class ClusterBackendSetup(BackendSetup):
-    """Pods in a namespace of their own, on one node."""
+    """Pods in a separate namespace, on one node."""
 
     def __init__(self, folder: Path, cluster: Cluster, namespace: str) -> None:
         super().__init__(folder)

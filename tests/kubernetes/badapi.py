@@ -1,5 +1,5 @@
-"""A bad way to the API server: it answers late, fails, loses answers to what it has done, breaks watches off and calls
-them too old."""
+"""A faulty proxy to the API server: it delays and fails calls, loses responses to executed ones, and breaks watches or
+refuses them as too old."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ TOO_OLD = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too o
 
 @dataclass
 class BadApi:
-    """`lateness` is the longest that a call waits, in seconds; `fails` and `loses` are the parts of the calls that are
-    refused with 503 before anything was done, and whose answer is lost after it was."""
+    """`lateness` is the longest delay of a call, in seconds; `fails` is the fraction of calls refused with 503 before
+    execution, `loses` the fraction whose response is lost after it."""
 
     cluster: Cluster
     chance: random.Random
@@ -32,7 +32,7 @@ class BadApi:
     fails: float = 0.0
     loses: float = 0.0
     seen: Counter[str] = field(default_factory=Counter)
-    """How often what happened."""
+    """The number of faults by kind."""
     _watches: set[asyncio.Task[None]] = field(default_factory=set)
     _expires: bool = False
 
@@ -54,7 +54,7 @@ class BadApi:
                 await runner.cleanup()
 
     def drop_watches(self, *, too_old: bool = False) -> None:
-        """Break off all watches; with `too_old` the next ones are told that they begin too far back."""
+        """Break all watches; with `too_old`, the next ones are refused as too old."""
         self._expires = too_old
         for watch in self._watches:
             watch.cancel()

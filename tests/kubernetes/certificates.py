@@ -1,4 +1,4 @@
-"""The keys and certificates of a cluster, made by an authority of its own in a folder."""
+"""The keys and certificates of a cluster, issued by its own authority in a folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Certificate:
 
 
 class Authority:
-    """Signs the certificates of one cluster. Each lies in the folder as NAME.crt and NAME.key."""
+    """Signs the certificates of one cluster, stored in the folder as NAME.crt and NAME.key."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -74,7 +74,7 @@ class Authority:
         return Certificate(written, self.folder / f"{name}.key")
 
     def key(self, name: str) -> ec.EllipticCurvePrivateKey:
-        """A private key, kept as NAME.key."""
+        """A private key, stored as NAME.key."""
         key = ec.generate_private_key(ec.SECP256R1())
         form = serialization.PrivateFormat.TraditionalOpenSSL  # which the API server reads as a public key, too
         pem = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())

@@ -21,11 +21,11 @@ Manifest = dict[str, Any]
 
 
 class Refused(Exception):
-    """What helm says where it refuses."""
+    """Helm's error message."""
 
 
 def helm(folder: Path, *arguments: str, values: Values | None = None, cluster: Cluster | None = None) -> str:
-    """What helm prints. `folder` is its home. Raises `Refused`."""
+    """Helm's output. `folder` is its home. Raises `Refused`."""
     command = [str(find("helm")), *arguments]
     if cluster is not None:
         command.append(f"--kubeconfig={cluster.kubeconfig}")
@@ -47,6 +47,6 @@ def rendered(folder: Path, values: Values, namespace: str = "pool") -> dict[str,
 
 
 def define_resources(cluster: Cluster) -> None:
-    """Have the API server know TrainJobs and Projects."""
+    """Register TrainJobs and Projects with the API server."""
     cluster.kubectl("apply", "--server-side", "-f", str(CRDS))
     cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(CRDS))

@@ -22,19 +22,19 @@ from tests.kubernetes.programs import PATIENCE, Program, eventually, find
 
 ADMIN = "the-administrator"
 NOBODY = "somebody-without-rights"
-"""Tokens of two users: one may do everything, one is known and may do nothing."""
+"""Tokens of two users: one with all rights, one with none."""
 
 NUMBER = 1 + os.getpid() % 250
-"""Keeps the nodes and pods of tests apart that run beside each other on this machine."""
+"""Separates the nodes and pods of concurrent tests on this machine."""
 
 
 def host_of(place: int) -> str:
-    """Where the pods of a real node reach this machine, while there are any; `place` is the node's."""
+    """The address at which pods of a real node reach this machine, while there are any; `place` is the node's."""
     return f"10.{88 + place}.{NUMBER}.1"
 
 
 HOST = host_of(1)
-"""That of the first node."""
+"""The address for the first node."""
 
 
 def needs_cluster() -> None:
@@ -44,7 +44,7 @@ def needs_cluster() -> None:
 
 
 class Cluster:
-    """`api` is the API with all rights; `kubeconfig` and (`url`, `ca`, `token`) are for other clients."""
+    """`api` has all rights; `kubeconfig` and (`url`, `ca`, `token`) are for other clients."""
 
     token = ADMIN
 
@@ -152,7 +152,7 @@ class Cluster:
         return written
 
     def kubectl(self, *arguments: str, stdin: str | None = None, token: str = ADMIN) -> str:
-        """What kubectl prints; fails with what it says if it fails."""
+        """The output of kubectl; fails with its error message."""
         command = [
             str(find("kubectl")),
             f"--server={self.url}",
@@ -167,7 +167,7 @@ class Cluster:
         return str(ran.stdout)
 
     def create(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Create an object at a path such as `/api/v1/nodes`; returns it as the API server has it."""
+        """Create an object at a path such as `/api/v1/nodes`; returns it as stored by the API server."""
         answer = self.api.post(path, json=body)
         assert answer.is_success, answer.text
         created: dict[str, Any] = answer.json()
@@ -186,7 +186,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def namespace(self, prefix: str = "test-", labels: dict[str, str] | None = None) -> Iterator[str]:
-        """A new namespace that is ready for pods; in the end its deletion is asked for, and not waited for."""
+        """A new namespace, ready for pods; its deletion at the end is requested, but not awaited."""
         metadata = {"generateName": prefix, "labels": labels or {}}
         name: str = self.create("/api/v1/namespaces", {"metadata": metadata})["metadata"]["name"]
         eventually("the namespace has its service account", lambda: self._has_account(name))
@@ -198,7 +198,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def running_cluster(folder: Path) -> Iterator[Cluster]:
-    """A cluster without nodes. Skips where its programs are not there."""
+    """A cluster without nodes. Skips where its programs are missing."""
     needs_cluster()
     cluster = Cluster(folder)
     try:

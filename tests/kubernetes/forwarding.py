@@ -1,4 +1,4 @@
-"""Where pods reach what listens on this machine's loopback address, or in another pod: there is no kube-proxy here."""
+"""Forwards connections of pods to this machine's loopback address or to another pod, since there is no kube-proxy."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 Address = tuple[str, int]
 
 IP_FREEBIND = 15
-"""From linux/in.h: the address need not be there yet; a node has it while it has pods."""
+"""From linux/in.h: the address need not exist yet; a node has it while it has pods."""
 
 
 @contextlib.contextmanager
 def forwarded(host: str, port: int, to: Address | Callable[[], Address | None]) -> Iterator[None]:
-    """Connections to `host` and `port` go `to` another address, for as long as the context is open. Where that is asked
-    for each of them, and there is none, they are closed."""
+    """Forward connections to `host` and `port` to the address `to`, while the context is open. A function `to` is
+    called for each connection, which is closed where it returns None."""
     callers: list[socket.socket] = []
     threads: list[threading.Thread] = []
 

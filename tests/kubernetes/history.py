@@ -1,5 +1,5 @@
-"""What became of all pods of a cluster, in the order in which the API server has it, and the kubelets that it lacks:
-on KWOK's nodes nobody ends what a pod runs, so it is done here."""
+"""The history of all pods of a cluster, in the API server's order, and a substitute for kubelets: KWOK's nodes do not
+end containers, so it is done here."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Worker(NamedTuple):
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod as it was at one moment. `worker` is that of the scheduler under test, if it is one of its."""
+    """A pod at one moment. `worker` is set if it belongs to the scheduler under test."""
 
     name: str
     namespace: str
@@ -71,9 +71,9 @@ def pod_of(item: Mapping[str, Any]) -> Pod:
 
 @dataclass
 class History:
-    """`pods` are those that there are. `wrong` are sentences about what must not be.
+    """`pods` are the current pods. `wrong` are sentences about violations.
 
-    With `codes` a worker's container ends by itself some time after it has begun, with the status that it names.
+    With `codes`, a worker's container ends by itself some time after its start, with the given status.
     """
 
     cluster: Cluster
@@ -83,27 +83,27 @@ class History:
     pods: dict[str, Pod] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
     ended: set[Worker] = field(default_factory=set)
-    """The workers that have come to their ends."""
+    """The workers that have finished."""
     unheard: set[Worker] = field(default_factory=set)
-    """Those that came to their ends while their pods were being deleted: nobody need have heard of it."""
+    """The workers that finished while their pods were being deleted: it need not have been seen."""
     gone: set[str] = field(default_factory=set)
-    """Nodes that are no more: what their pods are said to be is nobody's word."""
+    """Removed nodes: the reported states of their pods are not reliable."""
     seen: set[Worker] = field(default_factory=set)
     most: int = 0
-    """GPUs of workers that were held at the same time."""
+    """The GPUs that workers held at the same time."""
     _ending: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _begun: set[str] = field(default_factory=set)
-    """The pods whose ends are being said."""
+    """The pods whose ends are being reported."""
 
     def of(self, job: str) -> list[Pod]:
         return [pod for pod in self.pods.values() if pod.worker and pod.worker.job == job]
 
     def running(self) -> list[Pod]:
-        """The pods of workers that have not ended, nor are to."""
+        """The pods of workers that have neither ended nor begun to end."""
         return [pod for pod in self.pods.values() if pod.worker and pod.uid in self._ending.keys() - self._begun]
 
     def take(self, pods: Sequence[Pod]) -> bool:
-        """Keep pods from their ends, all or none; says whether that was in time."""
+        """Keep all these pods from ending, or none; returns whether it was in time."""
         if any(pod.uid in self._begun for pod in pods):
             return False
         for pod in pods:
@@ -133,7 +133,7 @@ class History:
         while True:
             async for line in self.api.lines("/api/v1/pods", 600, watch="true", resourceVersion=version):
                 event = json.loads(line)
-                assert event["type"] != "ERROR", event  # nothing may be missing here
+                assert event["type"] != "ERROR", event  # no event may be missing here
                 version = event["object"]["metadata"]["resourceVersion"]
                 self._see(pod_of(event["object"]), there=event["type"] != "DELETED")
 
@@ -151,7 +151,7 @@ class History:
             self._ending[pod.uid] = asyncio.create_task(self._end(pod, pod.worker))
 
     def _check(self, pod: Pod, worker: Worker) -> None:
-        """What must hold at every moment."""
+        """The invariants at every moment."""
         ours = [each for each in self.pods.values() if each.worker and each.holds and each.node not in self.gone]
         self.most = max(self.most, sum(each.gpus for each in ours))
         on_node = [each for each in ours if each.node == pod.node]
@@ -164,7 +164,7 @@ class History:
                 self.wrong.append(f"{pod.name} runs beside {each.name}")
 
     async def _end(self, pod: Pod, worker: Worker) -> None:
-        """What the worker's container runs ends, and its agent has left word of that."""
+        """The worker's container ends, with the agent's termination message."""
         await asyncio.sleep(self.chance.expovariate(1.0))
         if pod.uid in self._begun:
             return

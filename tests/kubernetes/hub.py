@@ -1,7 +1,7 @@
-"""A hub whose users' servers are pods, and whose jobs are, too, on two real nodes: one to build on, one to train on.
+"""A hub whose users' servers and jobs are pods on two real nodes: one to build on, one to train on.
 
-The hub and the scheduler that it starts run on this machine; pods reach them at an address of their node's network.
-Servers mount this machine's Python and this checkout, so no image has to be built for them; their jobs have the same.
+The hub and its scheduler run on this machine; pods reach them at an address of their node's network. Servers and jobs
+mount this machine's Python and this checkout, so no image has to be built.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ START = (
     "    os.path.exists(os.path.basename(path)) or shutil.copy(path, '.')\n"
     "os.execv(sys.executable, [sys.executable, '-m', 'jupyterhub.singleuser', *sys.argv[1:]])\n"
 )
-"""What a server's container runs: the sample notebooks are put into its home first."""
+"""The command of a server's container: first copies the sample notebooks into its home."""
 
 HUB = """
 (service,) = (each for each in c.JupyterHub.services if each["name"] == "runai")
@@ -106,7 +106,7 @@ class KubeHub(Hub):
         self.ports = [self.hub_port, any_free()]
         (folder / "pool.yaml").write_text(POOL)
         (folder / "pool").mkdir(mode=0o700)
-        (folder / "pool" / "hub-port").write_text(str(self.ports[1]))  # `configure` takes it
+        (folder / "pool" / "hub-port").write_text(str(self.ports[1]))  # used by `configure`
         libraries = f"/lib/{sysconfig.get_config_var('MULTIARCH')}"
         folders = {"venv": sys.prefix, "python": sys.base_prefix, "ours": str(ROOT), "libraries": libraries}
         volumes = [{"name": name, "hostPath": {"path": path}} for name, path in folders.items()]
@@ -161,7 +161,7 @@ def running_hub(
     password: str = PASSWORD,
     more: str = "",
 ) -> Iterator[KubeHub]:
-    """A hub that runs, and leaves nothing. `more` is added to its configuration."""
+    """A running hub, removed at the end. `more` is added to its configuration."""
     with contextlib.ExitStack() as stack:
         notebooks, jobs = (stack.enter_context(cluster.namespace(f"{name}-")) for name in ("notebooks", "jobs"))
         hub = KubeHub(folder, cluster, build, train, notebooks, jobs, port=port, password=password, more=more)
@@ -180,7 +180,7 @@ def running_hub(
 
 
 def label(cluster: Cluster, node: Node, pool: str | None) -> None:
-    """Say which node pool a node belongs to."""
+    """Assign a node to a node pool."""
     labels = {"metadata": {"labels": {"runai.jupyter.org/node-pool": pool}}}
     kind = {"Content-Type": "application/merge-patch+json"}
     assert cluster.api.patch(node.path, json=labels, headers=kind).is_success

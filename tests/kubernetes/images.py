@@ -1,4 +1,4 @@
-"""Container images without a registry: archives as `docker save` writes them, made of files of this machine."""
+"""Container images without a registry: archives in the format of `docker save`, from files of this machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 PAUSE = "tests.local/pause:1"
 PYTHON = "tests.local/python:1"
-"""PYTHON has the interpreter that the tests run with, as `python3`, its standard library, `sh` and a few commands."""
+"""PYTHON has the tests' interpreter as `python3`, its standard library, `sh` and a few commands."""
 
 USER = 1000
 COMMANDS_AT = "/usr/local/bin:/usr/bin:/bin"
@@ -27,7 +27,7 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class Layer:
-    """The files of an image, with the folders that lead to them."""
+    """The files of an image, with their parent folders."""
 
     def __init__(self) -> None:
         self._bytes = io.BytesIO()
@@ -65,18 +65,18 @@ class Layer:
             self._add(entry, opened)
 
     def program(self, source: Path, path: str | None = None) -> None:
-        """A program with the libraries that it is linked with."""
+        """A program with its linked libraries."""
         self.copy(source, path)
         self.libraries([source])
 
     def libraries(self, programs: Sequence[Path]) -> None:
-        """The libraries that programs and modules are linked with."""
+        """The linked libraries of programs and modules."""
         listed = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=False).stdout
         for library in dict.fromkeys(re.findall(r"(/\S+) \(0x", listed)):
             self.copy(Path(library))
 
     def tree(self, files: Iterable[Path]) -> None:
-        """Files of this machine at the same paths, with the libraries that modules among them are linked with."""
+        """Files of this machine at the same paths, with the linked libraries of modules."""
         modules = []
         for file in files:
             if file.is_symlink():
@@ -137,7 +137,7 @@ def python_image(folder: Path) -> Path:
 
 
 def environment_image(folder: Path, name: str, environment: Path) -> Path:
-    """The image PYTHON with a virtual environment of the interpreter that the tests run with, at the same path."""
+    """The image PYTHON with a virtual environment of the tests' interpreter, at the same path."""
     layer = _python()
     layer.tree(sorted(environment.rglob("*")))
     return write_image(folder / "environment.tar", name, layer.close(), path=f"{environment / 'bin'}:{COMMANDS_AT}")

@@ -1,8 +1,8 @@
-"""A node whose kubelet a test plays: pods that are bound to it run as processes of this machine.
+"""A node whose kubelet is simulated by a test: pods bound to it run as processes of this machine.
 
-The objects and the API server are real; so is the agent that a pod's container runs. Of a real kubelet this one keeps
-what engines rely on: a pod's states, SIGTERM, the grace period, the termination message, and that a pod which is being
-deleted is gone when its processes are.
+The objects, the API server and the agent in a pod's container are real. This kubelet implements what engines rely on:
+a pod's states, SIGTERM, the grace period, the termination message, and that a deleted pod is gone when its processes
+are.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from scheduler.engines.local.processes import ended
 MERGE_PATCH = "application/merge-patch+json"
 
 HEARTBEAT = 5.0
-"""Seconds; the control plane waits for 40."""
+"""In seconds; the control plane's limit is 40."""
 
 Pod = Mapping[str, Any]
 
 
 class Kubelet:
-    """`folder` is where its containers are, a folder each. Images are not looked at: this machine is the image.
+    """`folder` has a folder for each container. Images are ignored: this machine is the image.
 
     It sees the pods of one namespace.
     """
@@ -61,7 +61,7 @@ class Kubelet:
             await asyncio.sleep(0.02)
 
     async def close(self) -> None:
-        """The machine is switched off and taken away."""
+        """Switch the machine off and remove it."""
         await self._pods.close()
         for task in self._tasks:
             task.cancel()
@@ -77,7 +77,7 @@ class Kubelet:
         self._agents[pod].kill()
 
     def shown(self, pod: str) -> str:
-        """What `kubectl logs` shows of a pod."""
+        """The output of `kubectl logs` for a pod."""
         return (self.folder / pod / "log").read_text()
 
     def has_left_its_end(self, pod: str) -> bool:
@@ -121,7 +121,7 @@ class Kubelet:
         home = self.folder / name
         home.mkdir(parents=True)
         await self._tell(pod, "Pending", {"waiting": {"reason": "ContainerCreating"}})
-        (home / "agent.py").write_text(await self._agent(pod))
+        (home / "agent.pyz").write_bytes(await self._agent(pod))
         env = {entry["name"]: await self._value(pod, entry) for entry in container["env"]}
         (home / "home").mkdir()
         self._agents[name] = agent = _container(home, env)
@@ -138,7 +138,7 @@ class Kubelet:
             await self.api.delete(_path(pod), grace=0)
 
     def _stop(self, pod: Pod) -> None:
-        """SIGTERM now, SIGKILL when the grace period is over; an earlier end holds."""
+        """SIGTERM now, SIGKILL after the grace period; an earlier deadline holds."""
         name = pod["metadata"]["name"]
         agent = self._agents.get(name)
         if agent is None or agent.poll() is not None:
@@ -150,12 +150,11 @@ class Kubelet:
         agent.send_signal(signal.SIGTERM)
         asyncio.get_running_loop().call_later(end - time.monotonic(), _kill, agent)
 
-    async def _agent(self, pod: Pod) -> str:
+    async def _agent(self, pod: Pod) -> bytes:
         (volume,) = (each for each in pod["spec"]["volumes"] if "configMap" in each)
         namespace = pod["metadata"]["namespace"]
         found = await self.api.get(f"/api/v1/namespaces/{namespace}/configmaps/{volume['configMap']['name']}")
-        text: str = found["data"]["agent.py"]
-        return text
+        return base64.b64decode(found["binaryData"]["agent.pyz"])
 
     async def _value(self, pod: Pod, entry: Mapping[str, Any]) -> str:
         if "value" in entry:
@@ -188,7 +187,7 @@ class Kubelet:
 def _container(home: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
     with (home / "log").open("wb") as log:
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", str(home / "agent.py")],
+            [sys.executable, "-I", "-S", str(home / "agent.pyz")],
             cwd=home / "home",
             env={"PATH": os.defpath, **env, "RUNAI_AGENT_END": str(home / "end")},
             stdin=subprocess.DEVNULL,
@@ -199,7 +198,7 @@ def _container(home: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
 
 
 def _kill(agent: subprocess.Popen[bytes]) -> None:
-    """A container is killed with all that is in it."""
+    """Kill a container with all its processes."""
     with contextlib.suppress(psutil.NoSuchProcess):
         for process in (*psutil.Process(agent.pid).children(recursive=True), psutil.Process(agent.pid)):
             with contextlib.suppress(psutil.NoSuchProcess):

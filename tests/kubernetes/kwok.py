@@ -1,4 +1,4 @@
-"""Fleets of nodes that are simulated by KWOK: real objects on the real API server whose pods run nothing."""
+"""Fleets of nodes simulated by KWOK: real objects on the real API server, whose pods run nothing."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ STAGES = (
     "pod/fast/pod-complete",
     "pod/fast/pod-delete",
 )
-"""What becomes of nodes and pods: files that come with KWOK's sources."""
+"""The stages of nodes and pods: files from KWOK's sources."""
 LABEL = "type=kwok"
 AT_ONCE = 16
 
 
 class Kwok:
-    """KWOK beside a cluster. A pod that is bound to one of its nodes runs at once, and is gone at once when deleted."""
+    """KWOK for a cluster. A pod bound to one of its nodes runs immediately, and disappears immediately when deleted."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -36,7 +36,7 @@ class Kwok:
     @contextlib.contextmanager
     def nodes(self, count: int, gpus: int = 8, labels: dict[str, str] | None = None, *, cpus: int = 128,
               memory: str = "1Ti") -> Iterator[list[str]]:  # fmt: skip
-        """So many ready nodes with so many GPUs each, for as long as the context is open; gives their names."""
+        """Ready nodes with these GPUs each, while the context is open; yields their names."""
         fleet = f"fleet-{uuid.uuid4().hex[:8]}"
         amounts = {"cpu": str(cpus), "memory": memory, "pods": "256"}
         if gpus:
@@ -59,7 +59,7 @@ class Kwok:
             self.cluster.api.delete("/api/v1/nodes", params={"labelSelector": f"fleet={fleet}"})
 
     def _clear(self, fleet: str) -> None:
-        """Delete the pods on these nodes at once: with their node gone nobody would say that they ended."""
+        """Delete the pods on these nodes immediately: with their node gone, their ends would not be reported."""
 
         def delete(pod: dict[str, Any]) -> None:
             path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"

@@ -1,7 +1,7 @@
-"""A real node: a kubelet that runs pods with containerd and runc, in mount and process namespaces of its own.
+"""A real node: a kubelet that runs pods with containerd and runc, in its own mount and process namespaces.
 
-The kernel ends all its processes with the namespaces and releases all its mounts, also when the test is killed. Only
-empty cgroups may stay then, and the machine goes on forwarding packets, as the `ptp` plugin tells it to.
+The kernel ends all its processes and releases all its mounts with the namespaces, also when the test is killed. Then
+only empty cgroups may remain, and IP forwarding stays enabled, as set by the `ptp` plugin.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import yaml
 
 from hub_spawner.ports import any_free
 from tests.kubernetes.cluster import NUMBER, Cluster, host_of
+from tests.kubernetes.dns import DOMAIN, running_dns
 from tests.kubernetes.images import PAUSE, pause_image, python_image
 from tests.kubernetes.programs import Program, eventually, find, needs_command
 
@@ -32,7 +33,7 @@ mount --make-rshared /
 for folder in /run /var/lib /var/log; do mount -t tmpfs tmpfs $folder; done
 "$@" & wait
 """
-"""What opens the namespaces: what programs keep at fixed places is theirs alone."""
+"""The command that opens the namespaces: files at fixed paths are private to them."""
 
 CONTAINERD = """
 version = 2
@@ -52,9 +53,9 @@ conf_dir = "{folder}/cni"
 
 
 class Node:
-    """A node of a cluster with so many GPUs, at a loopback address that is also its name.
+    """A node of a cluster with `gpus` GPUs, at a loopback address that is also its name.
 
-    `place` keeps the nodes of one cluster apart, which are 1, 2 and so on. Its pods reach this machine at `host`.
+    `place` numbers the nodes of one cluster: 1, 2 and so on. Its pods reach this machine at `host`.
     """
 
     def __init__(self, cluster: Cluster, folder: Path, *, gpus: int = 8, place: int = 1) -> None:
@@ -85,6 +86,8 @@ class Node:
             "address": self.name,
             "port": any_free(),
             "healthzPort": 0,
+            "clusterDNS": [self.host],
+            "clusterDomain": DOMAIN,
             "authentication": {"x509": {"clientCAFile": str(self.cluster.ca)}, "anonymous": {"enabled": False}},
             "containerRuntimeEndpoint": f"unix://{SOCKET}",
             "failCgroupV1": False,
@@ -144,13 +147,13 @@ class Node:
         return ["nsenter", f"--target={self._init()}", "--mount", "--pid", "--"]
 
     def inside(self, *command: str) -> str:
-        """What a command prints that runs on the node; fails with what it says if it fails."""
+        """The output of a command on the node; fails with its error message."""
         ran = subprocess.run([*self._enter(), *command], capture_output=True, text=True, timeout=300, check=False)
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
 
     def load(self, image: Path) -> None:
-        """Have the image of an archive on the node."""
+        """Import the image of an archive on the node."""
         self.inside("ctr", "--namespace=k8s.io", "images", "import", str(image))
 
     def _answers(self) -> bool:
@@ -159,7 +162,7 @@ class Node:
         return False
 
     def stop(self) -> None:
-        """As if the machine were switched off, and its node deleted."""
+        """Simulate that the machine is switched off and its node deleted."""
         containers = self._containers()
         self.containerd.kill()
         if self.kubelet is not None:
@@ -174,7 +177,7 @@ class Node:
 
 
 def remove_groups(containers: Iterable[str]) -> None:
-    """Remove the cgroups of containers that have been killed."""
+    """Remove the cgroups of killed containers."""
     for container in containers:
         for group in Path("/sys/fs/cgroup").glob(f"*/k8s.io/{container}"):
             eventually(f"{group} is empty", partial(_is_removed, group))
@@ -216,8 +219,9 @@ def running_node(cluster: Cluster, folder: Path, *, gpus: int = 8, place: int = 
     needs_containers()
     find("kubelet")
     node = Node(cluster, folder, gpus=gpus, place=place)
-    try:
-        node.start()
-        yield node
-    finally:
-        node.stop()
+    with running_dns(cluster, node.host):
+        try:
+            node.start()
+            yield node
+        finally:
+            node.stop()

@@ -1,4 +1,4 @@
-"""Real programs of Kubernetes, as processes that do not outlive the test that started them, however it ends."""
+"""Real programs of Kubernetes, as processes that never outlive their test."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def find(name: str) -> Path:
 
 
 def eventually(what: str, found: Callable[[], Found], patience: float = PATIENCE) -> Found:
-    """What `found` gives once it is true; fails with `what` when patience has ended."""
+    """The result of `found` once it is true; fails with `what` after the time limit."""
     until = time.monotonic() + patience
     while not (answer := found()):
         assert time.monotonic() < until, f"after {patience:g} s still not: {what}"
@@ -37,7 +37,7 @@ def eventually(what: str, found: Callable[[], Found], patience: float = PATIENCE
 
 
 class Program:
-    """One process with its log, which can be started again after it was stopped or killed."""
+    """One process with its log; it can be restarted after a stop or kill."""
 
     def __init__(
         self, name: str, arguments: Sequence[str | Path], folder: Path, *, wrapper: Sequence[str] = ()
@@ -62,7 +62,7 @@ class Program:
             )
 
     def wait(self, what: str, holds: Callable[[], bool]) -> None:
-        """Wait until it does what it was started for; fails with the end of its log if it ends instead."""
+        """Wait until it is ready; fails with the end of its log if it ends instead."""
 
         def ready() -> bool:
             assert self.process is not None
@@ -78,7 +78,7 @@ class Program:
             self.process.wait()
 
     def stop(self, patience: float = 5.0) -> None:
-        """As an administrator would, and by force if that takes longer than `patience` seconds."""
+        """Stop it with SIGTERM, and with SIGKILL after `patience` seconds."""
         if self.process is not None:
             self.process.terminate()
             try:
@@ -88,6 +88,6 @@ class Program:
 
 
 def needs_command(name: str) -> None:
-    """Skip the test where the machine lacks a command of its system."""
+    """Skip the test where the machine lacks a system command."""
     if shutil.which(name) is None:
         pytest.skip(f"needs {name}, which this machine does not have")

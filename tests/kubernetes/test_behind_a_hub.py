@@ -1,4 +1,4 @@
-"""The scheduler as the chart starts it behind a JupyterHub that runs elsewhere, wired as the page says."""
+"""The scheduler as started by the chart behind an external JupyterHub, configured as documented."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def hub(tmp_path: Path) -> Iterator[str]:
         **NEEDED,
         "auth": "hub",
         "hub": {"apiUrl": f"http://127.0.0.1:{api}/hub/api", "existingSecret": "token"},
-        # what the chart cannot know of this machine
+        # specific to this machine
         "options": {"engine": "local", "port": scheduler, "ip": "127.0.0.1", "state_dir": str(tmp_path / "state")},
     }
     manifests = rendered(tmp_path, values)
@@ -101,7 +101,7 @@ def test_users_of_the_hub_are_who_the_hub_says(hub: str) -> None:
     own = {"Authorization": f"token {TESTS}"}
 
     def asks(user: str, **token: list[str]) -> httpx.Response:
-        """Who the scheduler takes a user for, with a token of theirs."""
+        """The identity of a user at the scheduler, with their token."""
         httpx.post(f"{hub}/hub/api/users/{user}", headers=own)
         made = httpx.post(f"{hub}/hub/api/users/{user}/tokens", headers=own, json=token).raise_for_status()
         headers = {"Authorization": f"token {made.json()['token']}"}

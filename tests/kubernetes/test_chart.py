@@ -1,4 +1,4 @@
-"""The chart: what it renders, installs and refuses, and that its service account may do what it must and no more."""
+"""The chart: what it renders, installs and refuses; its service account has the necessary rights and no more."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_two_replicas_share_a_volume_and_may_elect_a_leader_and_nothing_more(tmp
         rendered(tmp_path, {**NEEDED, "replicas": 2})
 
 
-def test_the_values_of_the_page_are_values_of_the_chart(tmp_path: Path) -> None:
+def test_the_documented_values_exist_in_the_chart(tmp_path: Path) -> None:
     blocks = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 3
     for block in blocks:
@@ -200,7 +200,7 @@ def test_the_service_account_may_do_what_the_engine_does(release: Release, kwok:
         pod = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
         container = {"name": "worker", "image": "any", "securityContext": secure}
         spec = {"schedulerName": "jupyter-runai", "securityContext": pod, "containers": [container]}
-        made(f"{jobs}/configmaps", {"metadata": {"name": "agent"}, "data": {"agent.py": ""}})
+        made(f"{jobs}/configmaps", {"metadata": {"name": "agent"}, "binaryData": {"agent.pyz": ""}})
         uid = made(f"{jobs}/pods", {"metadata": {"name": name}, "spec": spec})["metadata"]["uid"]
         owners = [{"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}]
         belongs = {"metadata": {"name": "runai-one-1", "ownerReferences": owners}}
@@ -231,8 +231,8 @@ ALLOWED = {
     *(("release", kind, "create") for kind in ("pods/binding", "events")),
     *(("jobs", kind, "create") for kind in ("pods/binding", "pods/eviction", "configmaps", "secrets", "services")),
 }
-"""All that the service account may: in all namespaces (None), in that of the jobs, in that of the release, where its
-notebook servers are, too."""
+"""All rights of the service account: in all namespaces (None), in that of the jobs, and in that of the release, which
+also has the notebook servers."""
 
 VERBS = (
     "get",
@@ -248,7 +248,7 @@ VERBS = (
     "escalate",
 )
 EVERYBODYS = {"authentication.k8s.io", "authorization.k8s.io"}
-"""Groups of which every authenticated user may use what tells of themself."""
+"""API groups with self-reviews, which every authenticated user may use."""
 
 
 def test_the_service_account_may_do_nothing_else(release: Release) -> None:
@@ -276,7 +276,7 @@ def test_the_service_account_may_do_nothing_else(release: Release) -> None:
 
 
 def _resources(cluster: Cluster) -> Iterator[tuple[str, str, bool]]:
-    """Every resource and subresource that the API server has: its group, its name, whether it is in namespaces."""
+    """Every resource and subresource of the API server: its group, its name, whether it is namespaced."""
     groups = cluster.api.get("/apis").json()["groups"]
     versions = [group["preferredVersion"]["groupVersion"] for group in groups if group["name"] not in EVERYBODYS]
     for path, group in (("/api/v1", ""), *((f"/apis/{version}", version.split("/")[0]) for version in versions)):
@@ -294,7 +294,7 @@ def test_other_namespaces_and_other_nodes_are_closed(release: Release) -> None:
     assert release.api.patch("/api/v1/nodes/any", json={}).status_code == 403
 
 
-def test_an_upgrade_changes_what_was_said_and_uninstalling_keeps_jobs_and_state(release: Release) -> None:
+def test_an_upgrade_applies_values_and_uninstalling_keeps_jobs_and_state(release: Release) -> None:
     options = ("runai", f"--namespace={release.namespace}")
     values = {
         **NEEDED,

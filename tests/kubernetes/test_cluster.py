@@ -1,4 +1,4 @@
-"""The ground that the other tests of Kubernetes stand on."""
+"""The test cluster of the other Kubernetes tests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_pod_that_is_bound_to_a_node_of_the_fleet_runs_there(cluster: Cluster,
     assert cluster.api.get(f"/api/v1/nodes/{nodes[0]}").status_code == 404
 
 
-def test_rights_are_those_of_the_token(cluster: Cluster, namespace: str) -> None:
+def test_permissions_are_those_of_the_token(cluster: Cluster, namespace: str) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
     with cluster.client("no-token-of-this-cluster") as stranger:
         assert stranger.get(pods).status_code == 401
@@ -87,7 +87,7 @@ def test_nothing_runs_after_a_test_that_was_killed(tmp_path: Path, end: signal.S
 
 
 def _runs(process: psutil.Process) -> bool:
-    """Whether it does anything: one that has ended is there until whoever adopted it has asked for its status."""
+    """Whether it is running: an ended one stays until its new parent has reaped it."""
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:

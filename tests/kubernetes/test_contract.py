@@ -1,4 +1,4 @@
-"""What every engine promises, held against pods on a real API server (on a node whose kubelet the test plays)."""
+"""The contract of engines, checked for pods on a real API server (on a node with a simulated kubelet)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine on a real API server, where things go wrong: a node whose kubelet the test plays, and fleets of KWOK's."""
+"""Faults of the engine on a real API server: with a simulated kubelet, and with fleets of KWOK's nodes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def setup(cluster: Cluster, namespace: str, tmp_path: Path) -> ClusterBack
 
 
 class Watched(Scheduler):
-    """A scheduler that counts how often it is told of other nodes."""
+    """A scheduler that counts its notices of changed nodes."""
 
     def __init__(self, setup: ClusterBackendSetup) -> None:
         super().__init__(setup)
@@ -74,7 +74,7 @@ def foreign(name: str, node: str, gpus: int) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [container]}}
 
 
-# -- nodes and what others use ------------------------------------------------------------------------------
+# -- nodes and foreign use ----------------------------------------------------------------------------------
 
 
 async def test_what_the_pods_of_others_use_is_foreign_for_as_long_as_they_are_there(
@@ -111,7 +111,7 @@ async def test_a_node_that_is_cordoned_tainted_or_gone_is_known_as_such(
     await here.sees(lambda node: node is None, name)
 
 
-async def test_a_pod_of_ours_is_not_foreign_until_nobody_knows_it(
+async def test_a_pod_of_ours_is_foreign_only_when_it_is_unknown(
     here: Watched, cluster: Cluster, namespace: str, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
@@ -129,10 +129,10 @@ async def test_a_pod_of_ours_is_not_foreign_until_nobody_knows_it(
 # -- the API server -----------------------------------------------------------------------------------------
 
 
-async def test_work_goes_on_when_the_api_server_is_back(
+async def test_work_continues_when_the_api_server_is_back(
     here: Watched, cluster: Cluster, tmp_path: Path, kwok: Kwok
 ) -> None:
-    """Its watch cache is new then: what was seen before may be too old for it."""
+    """Its watch cache is then empty: earlier versions may be too old for it."""
     gate = tmp_path / "gate"
     await here.backend.engine.launch(launch("j", Act(say="one\n", gate=str(gate)).command))
     await here.until(lambda: WorkerState.RUNNING in here.states("j"))
@@ -150,7 +150,7 @@ async def test_work_goes_on_when_the_api_server_is_back(
         await here.sees(lambda node: node is not None, name)
 
 
-# -- what cannot start --------------------------------------------------------------------------------------
+# -- failing starts -----------------------------------------------------------------------------------------
 
 
 async def test_a_quota_that_does_not_allow_all_of_a_gang_allows_none_of_it(
@@ -217,7 +217,7 @@ async def test_a_job_that_is_stopped_before_its_pods_have_begun_never_starts(
 async def test_a_pod_that_was_deleted_while_nobody_listened_is_not_made_again_without_its_secret(
     here: Watched, cluster: Cluster, namespace: str, kwok: Kwok
 ) -> None:
-    """The Secret of the attempt belongs to the pod that is gone, so the cluster removes it; here it comes late."""
+    """The Secret of the attempt is owned by the deleted pod, so the cluster removes it; here it does so late."""
     secret = f"/api/v1/namespaces/{namespace}/secrets/runai-j-1"
     with kwok.nodes(1) as (name,):
         await here.sees(lambda node: node is not None and node.schedulable, name)
@@ -243,7 +243,40 @@ async def test_a_pod_that_was_deleted_while_nobody_listened_is_not_made_again_wi
     await eventually(lambda: cluster.api.get(secret).status_code == 404)
 
 
-# -- what is lost -------------------------------------------------------------------------------------------
+# -- objects of one attempt ---------------------------------------------------------------------------------
+
+
+async def test_what_an_attempt_has_goes_with_its_first_pod_also_where_no_scheduler_runs(
+    here: Watched, cluster: Cluster, namespace: str, kwok: Kwok
+) -> None:
+    def left() -> list[str]:
+        kinds = [cluster.api.get(f"/api/v1/namespaces/{namespace}/{kind}") for kind in ("pods", "secrets", "services")]
+        return [item["metadata"]["name"] for kind in kinds for item in kind.json()["items"]]
+
+    with kwok.nodes(1) as (name,):
+        await here.sees(lambda node: node is not None and node.schedulable, name)
+        await here.backend.engine.launch(launch("j", ("true",), workers=3, node=Node(NodeName(name), 8)))
+        await eventually(lambda: sum("nodeName" in pod["spec"] for pod in pods(cluster, namespace)) == 3)
+        assert len(left()) == 5
+        await here.close()
+        cluster.kubectl("delete", "pod", "runai-j-1-0", "-n", namespace, "--wait=false")
+        await eventually(lambda: not left())
+
+
+async def test_the_first_pod_of_a_gang_stays_until_the_others_have_ended(
+    here: Watched, cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    wait = f'[ "$RUNAI_RANK" = 0 ] || until [ -e {gate} ]; do sleep 0.05; done'
+    await here.backend.engine.launch(launch("j", ("sh", "-c", wait), workers=2))
+    assert (await here.end("j", 0)).exit_code == 0
+    assert {pod["metadata"]["name"] for pod in pods(cluster, namespace)} == {"runai-j-1-0", "runai-j-1-1"}
+    gate.touch()
+    assert (await here.end("j", 1)).exit_code == 0
+    await eventually(lambda: not pods(cluster, namespace))
+
+
+# -- losses -------------------------------------------------------------------------------------------------
 
 
 async def test_the_workers_of_a_node_that_is_gone_are_lost_and_avoid_it(
@@ -269,10 +302,10 @@ async def test_a_pod_that_others_delete_is_lost_to_its_job_and_the_job_is_not_to
     assert "its pod was deleted" in end.reason
 
 
-async def test_an_end_is_told_when_its_pod_uses_nothing_any_more(
+async def test_an_end_is_reported_when_its_pod_uses_no_resources(
     here: Watched, cluster: Cluster, namespace: str, tmp_path: Path
 ) -> None:
-    """Else the next pod would be refused by its node."""
+    """Otherwise the node would refuse the next pod."""
     phases: list[str] = []
     reported = here.report
 
@@ -295,7 +328,7 @@ async def test_an_end_is_told_when_its_pod_uses_nothing_any_more(
 async def test_a_worker_that_ended_while_nobody_listened_has_left_its_end_in_its_pod(
     here: Watched, setup: ClusterBackendSetup, tmp_path: Path
 ) -> None:
-    """Its agent was killed before it could tell: it hears of nobody until then."""
+    """Its agent was killed before it could report."""
     gate = tmp_path / "gate"
     await here.backend.engine.launch(launch("j", Act(say="one\n", gate=str(gate), code=5).command))
     await here.until(lambda: WorkerState.RUNNING in here.states("j"))

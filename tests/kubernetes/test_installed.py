@@ -30,7 +30,7 @@ RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 @pytest.fixture(scope="module")
 def image(node: Node) -> str:
-    """What the step of `deploy/Containerfile` installs, on the node."""
+    """Install the packages of `deploy/Containerfile` on the node."""
     (step,) = re.findall(r"^RUN (python3 -m venv .*\n(?: .*\n)*)", CONTAINERFILE.read_text(), re.MULTILINE)
     uv = Path(sys.executable).with_name("uv")
     with TemporaryDirectory(dir="/var/tmp") as folder:  # in the pod /tmp is a volume
@@ -65,7 +65,7 @@ def volume(cluster: Cluster, tmp_path: Path) -> Iterator[str]:
     cluster.api.delete(f"/api/v1/persistentvolumes/{name}")
 
 
-def test_it_runs_jobs_with_its_own_rights(
+def test_it_runs_jobs_with_its_own_permissions(
     cluster: Cluster, node: Node, image: str, volume: str, tmp_path: Path
 ) -> None:
     api_port, jobs_port = any_free(), any_free()
@@ -73,7 +73,7 @@ def test_it_runs_jobs_with_its_own_rights(
         "image": {"repository": image, "tag": "1", "pullPolicy": "Never"},
         "jobs": {"image": PYTHON, "options": {"url": f"http://{HOST}:{jobs_port}/"}},
         "persistence": {"storageClass": volume},
-        "extraEnv": [  # no kube-proxy brings pods to the API server
+        "extraEnv": [  # there is no kube-proxy between pods and the API server
             {"name": "KUBERNETES_SERVICE_HOST", "value": HOST},
             {"name": "KUBERNETES_SERVICE_PORT", "value": str(api_port)},
         ],

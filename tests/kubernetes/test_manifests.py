@@ -1,4 +1,4 @@
-"""The objects of an attempt, and what an administrator's template may change of them."""
+"""The objects of an attempt, and what an administrator's template may change in them."""
 
 from __future__ import annotations
 
@@ -47,13 +47,14 @@ def test_a_pod_is_a_worker_with_its_agent() -> None:
             "runai.jupyter.org/rank": "3",
         },
         "annotations": {"runai.jupyter.org/user": "ann"},
+        "ownerReferences": [],
     }
     spec = pod["spec"]
     assert (spec["schedulerName"], spec["restartPolicy"], "nodeName" in spec) == ("jupyter-runai", "Never", False)
     assert (spec["hostname"], spec["subdomain"]) == ("worker-3", "runai-j-1-2")
     assert spec["terminationGracePeriodSeconds"] == 330
     (container,) = spec["containers"]
-    assert container["command"] == ["python3", "-I", "-S", "/runai/agent/agent.py"]
+    assert container["command"] == ["python3", "-I", "-S", "/runai/agent/agent.pyz"]
     assert container["resources"] == {
         "requests": {"cpu": "1500m", "memory": "2048Mi"},
         "limits": {"nvidia.com/gpu": "4", "memory": "2048Mi"},
@@ -104,7 +105,7 @@ def test_a_template_adds_to_a_pod_and_changes_what_is_its_to_change() -> None:
     assert [volume["name"] for volume in spec["volumes"]] == ["runai-home", "data", "runai-agent"]
 
 
-def test_where_work_is_kept_is_the_templates_to_say() -> None:
+def test_the_template_decides_where_work_is_stored() -> None:
     volume: dict[str, Any] = {"name": "runai-home", "emptyDir": None, "ephemeral": {"volumeClaimTemplate": {}}}
     found = made(pod_template={"spec": {"volumes": [volume]}})["spec"]["volumes"]
     assert {"name": "runai-home", "ephemeral": {"volumeClaimTemplate": {}}} in found
@@ -125,13 +126,13 @@ def test_where_work_is_kept_is_the_templates_to_say() -> None:
         ({"spec": []}, "must be an object"),
     ],
 )
-def test_a_template_that_is_none_is_refused_with_a_sentence(template: dict[str, Any], words: str) -> None:
+def test_an_invalid_template_is_refused_with_a_sentence(template: dict[str, Any], words: str) -> None:
     with pytest.raises((Invalid, TraitError), match=words):
         made(pod_template=template)
 
 
 @pytest.mark.parametrize("missing", ["image", "url"])
-def test_what_must_be_set_is_named(missing: str) -> None:
+def test_missing_settings_are_named(missing: str) -> None:
     with pytest.raises(Invalid, match=f"set c.Kubernetes.{missing}"):
         settings(**{missing: ""}).check()
 
@@ -166,8 +167,8 @@ def test_merging_twice_is_merging_once(base: dict[str, Any], over: dict[str, Any
     assert all(name not in once for name, value in over.items() if value is None)
 
 
-def test_the_belongings_of_a_gang_go_with_its_last_pod() -> None:
-    owners = [manifests.owner(f"runai-j-1-2-{rank}", f"uid-{rank}") for rank in range(2)]
+def test_the_belongings_of_a_gang_go_with_its_first_pod() -> None:
+    owners = [manifests.owner("runai-j-1-2-0", "uid-0")]
     secret = manifests.secret(JobId("j-1"), 2, ["first", "second"], owners, settings())
     assert secret["stringData"] == {"0": "first", "1": "second"}
     assert secret["metadata"]["ownerReferences"] == owners
@@ -179,6 +180,6 @@ def test_the_belongings_of_a_gang_go_with_its_last_pod() -> None:
 
 
 def test_another_agent_has_another_name() -> None:
-    one, other = (manifests.agent_config_map(text, settings()) for text in ("a", "b"))
+    one, other = (manifests.agent_config_map(content, settings()) for content in (b"a", b"b"))
     assert one["metadata"]["name"] != other["metadata"]["name"]
     assert one["immutable"] is True

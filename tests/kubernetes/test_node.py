@@ -97,7 +97,7 @@ def test_eviction_gives_sigterm_and_the_grace_period(pods: Pods) -> None:
     eventually("it is gone", lambda: pods.cluster.api.get(f"{pods.path}/one").status_code == 404)
 
 
-def test_an_image_that_is_not_there_is_told(pods: Pods) -> None:
+def test_a_missing_image_is_reported(pods: Pods) -> None:
     pods.create("one", "true", image="tests.local/nowhere:1")
 
     def reason() -> str:

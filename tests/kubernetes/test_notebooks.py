@@ -1,4 +1,4 @@
-"""Build and train on one real cluster: the scheduler places the pods of users' servers and those of their jobs."""
+"""Build and train on one real cluster: the scheduler places the pods of users' servers and of their jobs."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def scheduler_pid(hub: KubeHub) -> int:
 
 
 def is_served(hub: KubeHub) -> bool:
-    """Whether the scheduler answers, and has found what holds its GPUs."""
+    """Whether the scheduler responds, and knows what holds its GPUs."""
     try:
         return httpx.get(f"{hub.url}/services/runai/readyz").is_success
     except httpx.TransportError:
         return False
 
 
-async def test_a_cell_travels_from_a_pod_to_a_pod_and_back(hub: KubeHub) -> None:
+async def test_a_cell_of_a_pod_runs_in_another_pod(hub: KubeHub) -> None:
     hub.add("ann")
     hub.spawn("ann")
     (pod,) = hub.pods(hub.notebooks)
@@ -80,7 +80,7 @@ def test_a_profile_says_how_many_gpus(hub: KubeHub) -> None:
     assert hub.scheduler.pool().build.allocated == 0
 
 
-def test_who_is_refused_reads_why_and_gets_no_pod(hub: KubeHub) -> None:
+def test_a_refused_user_sees_the_reason_and_gets_no_pod(hub: KubeHub) -> None:
     for user in ("one", "half", "cid", "nobody"):
         hub.add(user)
     with pytest.raises(AssertionError, match="one's build quota is 1 GPU; ask for no more"):
@@ -101,7 +101,7 @@ def test_who_is_refused_reads_why_and_gets_no_pod(hub: KubeHub) -> None:
     hub.stop_server("nobody")
 
 
-def test_the_lease_is_true_whoever_is_killed(hub: KubeHub) -> None:
+def test_the_lease_is_correct_after_any_kill(hub: KubeHub) -> None:
     hub.add("dan")
     hub.spawn("dan")
     session = hub.session("dan")

@@ -1,24 +1,30 @@
-"""Custom resources on a real API server: what `kubectl` is given becomes jobs and projects, and shows what becomes of
-them."""
+"""Custom resources on a real API server: resources created by `kubectl` become jobs and projects, and show their
+state."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from scheduler.engines.agents.tokens import Tokens, Worker
+from scheduler.model import JobId
 from scheduler.operator.crds import definitions
 from scheduler.schema import JobView, ProjectEntry
 from tests.app.conftest import Service, end_all, until
 from tests.kubernetes.chart import CRDS, NEEDED, define_resources, rendered
 from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.kwok import Kwok
 from tests.kubernetes.programs import eventually
 
 RESOURCE = "tests.local/gpu"
+OURS = ("--selector", "app.kubernetes.io/managed-by=jupyter-runai")
 API = "apiVersion: runai.jupyter.org/v1alpha1\n"
 
 
@@ -53,7 +59,7 @@ class Operated(Service):
         )
 
     def get(self, *what: str) -> dict[str, Any] | None:
-        """A resource; `None` where it is gone."""
+        """A resource; `None` if deleted."""
         found = self.cluster.kubectl("get", *what, "-n", self.namespace, "-o", "json", "--ignore-not-found")
         return json.loads(found) if found else None
 
@@ -62,7 +68,7 @@ class Operated(Service):
         return status
 
     def condition(self, type_: str, *what: str) -> dict[str, Any] | None:
-        """A condition that is about the resource as it is now."""
+        """A condition for the resource's current generation."""
         found = self.get(*what) or {}
         generation = found.get("metadata", {}).get("generation")
         conditions = found.get("status", {}).get("conditions", ())
@@ -76,10 +82,23 @@ class Operated(Service):
         with self.client() as client:
             return list(client.jobs().jobs)
 
+    def states(self) -> dict[str, str]:
+        """Of the jobs, each of which runs once its pod has started: KWOK's pods have no agents."""
+        endpoint, tokens = self.folder.endpoint(), Tokens(self.folder)
+        assert endpoint is not None
+        jobs = self.jobs()
+        for job in jobs:
+            if job.state == "starting":
+                token = tokens.of(Worker(JobId(job.id), job.attempts[-1].number, 0))
+                said = {"agent": "a" * 32, "state": "running", "started": time.time()}
+                headers = {"Authorization": f"Bearer {token}"}
+                httpx.post(f"{endpoint.url}api/v1/agent/state", json=said, headers=headers)
+        return {job.name: job.state for job in jobs}
+
 
 @pytest.fixture(scope="module")
 def defined(cluster: Cluster) -> Iterator[Cluster]:
-    """With a node that takes no pods, so that jobs stay in the queue."""
+    """With an unschedulable node, so that jobs stay in the queue."""
     define_resources(cluster)
     amounts = {RESOURCE: "8", "cpu": "8", "memory": "64Gi", "pods": "9"}
     ready = [{"type": "Ready", "status": "True"}]
@@ -93,7 +112,7 @@ def defined(cluster: Cluster) -> Iterator[Cluster]:
 
 @pytest.fixture
 def service(tmp_path: Path, defined: Cluster, namespace: str) -> Iterator[Operated]:
-    """With the rights that the chart gives, and no others."""
+    """With exactly the rights that the chart grants."""
     values = {**NEEDED, "operator": {"enabled": True}, "jobs": {"image": "any", "namespace": namespace}}
     manifests = rendered(tmp_path, values, namespace)
     kinds = ("ServiceAccount/", "ClusterRole", "Role")
@@ -116,7 +135,7 @@ def test_the_definitions_are_those_of_the_schema() -> None:
 @pytest.mark.parametrize(
     ("path", "description"),
     [
-        ("trainjob", "of the user that the annotation"),
+        ("trainjob", "the user in the annotation runai.jupyter.org/user"),
         ("trainjob.spec.retries", "number of times to try again after a failure"),
         ("trainjob.status.conditions", "Unknown until the job has ended"),
         ("projects.runai.jupyter.org.spec.groups", "JupyterHub groups"),
@@ -186,7 +205,7 @@ def test_a_trainjob_is_one_job_however_often_the_scheduler_is_killed(service: Op
         service.start()
     until(lambda: all(service.status(f"tj/job-{n}").get("state") == "queued" for n in range(2)))
     service.kill()
-    # As if it had been killed before it could write down what it had submitted.
+    # As if it had been killed before it could record its submission.
     path = f"/apis/runai.jupyter.org/v1alpha1/namespaces/{service.namespace}/trainjobs/job-0/status"
     merge = {"Content-Type": "application/merge-patch+json"}
     assert service.cluster.api.patch(path, json={"status": None}, headers=merge).is_success
@@ -204,29 +223,50 @@ def test_deleting_a_trainjob_cancels_its_job_and_never_hangs(service: Operated) 
         service.apply(name)
     until(lambda: len([job for job in service.jobs() if job.state == "queued"]) == 3)
     service.delete("tj/one")
-    with service.client() as client:  # a job that is not there any more
+    with service.client() as client:  # a job that no longer exists
         (two,) = [job for job in service.jobs() if job.name == "two"]
         client.cancel(two.id)
         client.wait(two.id)
         client.delete(two.id)
     service.delete("tj/two")
     service.kill()
-    service.delete("tj/three", wait=False)
+    service.delete("tj/three")
     service.start()
-    eventually("it is gone", lambda: service.get("tj/three") is None)
-    states = {job.name: job.state for job in service.jobs()}
-    assert states == dict.fromkeys(("one", "three"), "cancelled")
+    cancelled = dict.fromkeys(("one", "three"), "cancelled")
+    until(lambda: {job.name: job.state for job in service.jobs()} == cancelled)
 
 
 def test_a_namespace_that_is_deleted_cancels_the_jobs_of_its_trainjobs(service: Operated, cluster: Cluster) -> None:
-    """It is not the one of the scheduler, which has its rights there and would lose them."""
+    """The namespace differs from the scheduler's, which would otherwise lose its rights."""
     service.start()
     with cluster.namespace("team-") as team:
         service.annotate("ann", team)
         service.apply("one", namespace=team)
         until(lambda: [job for job in service.jobs() if job.state == "queued"])
         cluster.kubectl("delete", "namespace", team, "--timeout=60s")
-    assert [(job.name, job.state) for job in service.jobs()] == [("one", "cancelled")]
+    until(lambda: [(job.name, job.state) for job in service.jobs()] == [("one", "cancelled")])
+
+
+def test_what_a_trainjob_has_goes_with_it_also_where_no_scheduler_runs(
+    service: Operated, cluster: Cluster, kwok: Kwok
+) -> None:
+    def has() -> set[str]:
+        kinds = ("pods", "secrets", "services")
+        found = cluster.kubectl("get", ",".join(kinds), "-n", service.namespace, "-o", "name", *OURS)
+        return {each.split("/")[0] for each in found.split()}
+
+    with kwok.nodes(1, gpus=0) as (node,):
+        amounts = {"allocatable": {RESOURCE: "8"}, "capacity": {RESOURCE: "8"}}
+        cluster.kubectl("patch", "node", node, "--subresource=status", "-p", json.dumps({"status": amounts}))
+        service.start()
+        service.annotate("ann")
+        service.apply("gang", "{command: [train], gpus: 1, workers: 3}")
+        until(lambda: has() == {"pod", "secret", "service"})
+        service.kill()
+        service.delete("tj/gang")
+        until(lambda: not has())
+        service.start()
+        until(lambda: [(job.name, job.state) for job in service.jobs()] == [("gang", "cancelled")])
 
 
 def test_a_project_is_what_its_resource_says(service: Operated) -> None:
@@ -256,3 +296,83 @@ def test_a_project_is_what_its_resource_says(service: Operated) -> None:
             until(lambda: "vision" not in {each.name for each in client.projects()})
     finally:
         service.cluster.kubectl("delete", *project, "--ignore-not-found", "--timeout=60s")
+
+
+def test_jobs_run_and_wait_while_the_quota_of_their_namespace_changes(
+    service: Operated, cluster: Cluster, kwok: Kwok
+) -> None:
+    path = f"/api/v1/namespaces/{service.namespace}/resourcequotas"
+
+    def allow(gpus: str) -> None:
+        cluster.kubectl("patch", "quota", "team", "-n", service.namespace, "-p", json.dumps(quota(gpus)))
+        effective(gpus)
+
+    def quota(gpus: str) -> dict[str, Any]:
+        return {"metadata": {"name": "team"}, "spec": {"hard": {f"requests.{RESOURCE}": gpus}}}
+
+    def effective(gpus: str) -> None:
+        until(lambda: (service.status("quota/team").get("hard") or {}).get(f"requests.{RESOURCE}") == gpus)
+
+    def waits() -> bool:
+        told = service.condition("Running", "tj/second") or {}
+        why = "quota team of its namespace does not allow its pod now"
+        return (told.get("status"), told.get("reason")) == ("False", "Queued") and why in told["message"]
+
+    with kwok.nodes(1, gpus=0) as (node,):
+        amounts = {"allocatable": {RESOURCE: "4"}, "capacity": {RESOURCE: "4"}}
+        cluster.kubectl("patch", "node", node, "--subresource=status", "-p", json.dumps({"status": amounts}))
+        cluster.create(path, quota("4"))
+        effective("4")
+        service.start()
+        service.annotate("ann")
+        service.apply("first", "{command: [train], gpus: 2}")
+        until(lambda: service.states()["first"] == "running")
+        allow("1")  # less than is used
+        service.apply("second", "{command: [train], gpus: 1}")
+        until(waits)
+        assert service.states()["first"] == "running"
+        allow("3")
+        until(lambda: service.states() == {"first": "running", "second": "running"})
+        until(lambda: (service.condition("Running", "tj/second") or {}).get("status") == "True")
+
+
+def test_a_lowered_guarantee_takes_gpus_back_and_the_conditions_say_so(
+    service: Operated, cluster: Cluster, kwok: Kwok
+) -> None:
+    projects = [("projects.runai.jupyter.org", name) for name in ("vision", "speech")]
+    with kwok.nodes(1, gpus=0) as (node,):
+        amounts = {"allocatable": {RESOURCE: "4"}, "capacity": {RESOURCE: "4"}}
+        cluster.kubectl("patch", "node", node, "--subresource=status", "-p", json.dumps({"status": amounts}))
+        service.start()
+        service.annotate("ann")
+        try:
+            service.apply_project("vision", "{guaranteed: 4, members: [ann]}")
+            service.apply_project("speech", "{guaranteed: 0, members: [ann]}")
+            for project in projects:
+                until(lambda each=project: (service.condition("Applied", *each) or {}).get("status") == "True")  # type: ignore[misc]
+            for name in ("v0", "v1", "v2", "v3"):
+                service.apply(name, "{command: [train], project: vision}")
+            until(lambda: list(service.states().values()) == ["running"] * 4)
+            service.apply("s", "{command: [train], project: speech}")
+            until(lambda: "its fair share is 0" in service.status("tj/s").get("message", ""))
+            service.apply_project("vision", "{guaranteed: 2, members: [ann]}")
+            until(lambda: service.states()["s"] == "running")
+            (stopped,) = until(lambda: [name for name, state in service.states().items() if state == "queued"])
+            until(
+                lambda: (
+                    "its fair share is 3" in (service.condition("Running", f"tj/{stopped}") or {}).get("message", "")
+                )
+            )
+            told = service.condition("Running", f"tj/{stopped}") or {}
+            assert (told["status"], told["reason"]) == ("False", "Queued")
+            until(lambda: (service.condition("Running", "tj/s") or {}).get("status") == "True")
+            (job,) = [job for job in service.jobs() if job.name == stopped]
+            assert (job.attempts[0].reason, job.attempts[0].ending) == (
+                "Project speech reclaims GPUs for s.",
+                "preempted",
+            )
+            pods = cluster.kubectl("get", "pods", "-n", service.namespace, "-o", "name", *OURS).split()
+            assert len(pods) == 4
+        finally:
+            for project in projects:
+                cluster.kubectl("delete", *project, "--ignore-not-found", "--timeout=60s")

@@ -1,5 +1,4 @@
-"""What a pod says of its worker: the state, whose fault it is, and the sentence. As kubelets and the control plane
-write it."""
+"""A worker's state, fault and sentence from its pod, as written by kubelets and the control plane."""
 
 from __future__ import annotations
 
@@ -83,7 +82,7 @@ def disrupted(reason: str) -> dict[str, Any]:
         (pod("Failed", **disrupted("TerminationByKubelet")), LOST, Fault.PLACE, "lack of resources"),
     ],
 )  # fmt: skip
-def test_a_pod_says_how_its_worker_stands(
+def test_the_status_of_a_worker_follows_from_its_pod(
     found: dict[str, Any], state: WorkerState, fault: Fault | None, words: str
 ) -> None:
     said = pod_status(found)
@@ -102,7 +101,7 @@ def test_an_init_container_that_cannot_start_is_told_of_before_the_worker_that_w
     assert "'nowhere/fetch' cannot be pulled" in pod_status(found).reason
 
 
-def test_the_last_word_of_a_container_is_kept() -> None:
+def test_the_termination_message_of_a_container_is_kept() -> None:
     assert (
         pod_status(pod("Succeeded", **terminated(0, "Completed", '{"state": "exited"}'))).message
         == '{"state": "exited"}'
@@ -133,7 +132,7 @@ QUOTA = 'pods "p" is forbidden: exceeded quota: team, requested: requests.nvidia
         (418, "", Fault.ENGINE, "HTTP status 418"),
     ],
 )
-def test_what_the_api_server_refuses_is_told_with_whose_fault_it_is(
+def test_an_error_of_the_api_server_is_reported_with_its_fault(
     status: int, message: str, fault: Fault, words: str
 ) -> None:
     sentence, whose = refusal(ApiError(status, "", message))
@@ -143,15 +142,15 @@ def test_what_the_api_server_refuses_is_told_with_whose_fault_it_is(
 
 
 @pytest.mark.parametrize("status", [0, 408, 429, 500, 503])
-def test_what_may_do_later_is_tried_again(status: int) -> None:
+def test_temporary_errors_are_retried(status: int) -> None:
     assert ApiError(status, "", "").passing
 
 
-def test_who_comes_second_at_a_quota_tries_again() -> None:
+def test_quota_conflicts_are_retried() -> None:
     said = 'Operation cannot be fulfilled on resourcequotas "team": the object has been modified; please apply'
     assert ApiError(409, "Conflict", said).passing
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422])
-def test_what_will_not_do_later_is_not_tried_again(status: int) -> None:
+def test_permanent_errors_are_not_retried(status: int) -> None:
     assert not ApiError(status, "", "").passing

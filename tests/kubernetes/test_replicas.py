@@ -1,4 +1,4 @@
-"""Two schedulers on a real cluster, of which a Lease elects one; their state is in a real PostgreSQL."""
+"""Two schedulers on a real cluster, one of them elected by a Lease, with their state in a real PostgreSQL."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["postgresql_server", "postgresql_url"]
 
 
 LEASE_SECONDS = 6
-"""Longer than the default: on a machine that is overloaded a leader may not get to renew it in two seconds."""
+"""Longer than the default: on an overloaded machine, a leader may not be able to renew it in two seconds."""
 
 
 class Replica:
@@ -73,7 +73,7 @@ class Replicas(Service):
         super().__init__(folder, "--engine=kubernetes", "--ip=0.0.0.0", f"--db-url={db_url}", f"--config={config}")
 
     def two(self, *options: str) -> tuple[Replica, Replica]:
-        """A leader, with options of its own, and its standby."""
+        """A leader, with its own options, and its standby."""
         leader = Replica(self, *options)
         until(leader.is_ready)
         standby = Replica(self)
@@ -95,7 +95,7 @@ class Replicas(Service):
         return items
 
     def leader(self) -> Address | None:
-        """What the Service of the chart does: connections go to whoever is ready."""
+        """As the chart's Service does: connections go to the ready scheduler."""
         endpoint = self.folder.endpoint()
         return None if endpoint is None else ("127.0.0.1", urlsplit(endpoint.url).port or 0)
 
@@ -139,7 +139,7 @@ def test_lease_seconds_say_how_long_a_silent_leader_is_waited_for(service: Repli
     assert service.lease()["leaseDurationSeconds"] == 8
 
 
-def test_a_leader_that_ends_in_good_order_gives_the_lease_up(service: Replicas) -> None:
+def test_a_leader_that_stops_releases_the_lease(service: Replicas) -> None:
     leader, standby = service.two()
     ended = time.monotonic()
     leader.process.terminate()
@@ -162,8 +162,8 @@ def test_a_leader_that_cannot_renew_its_lease_ends_before_another_leads(service:
     assert leader.process.poll() not in (None, 0), "it had ended, and not in good order"
 
 
-def test_a_leader_that_slept_finds_that_it_is_none_any_more(service: Replicas) -> None:
-    """It keeps its connection to the database all the while, which the next leader ends."""
+def test_a_suspended_leader_notices_that_it_lost_the_lease(service: Replicas) -> None:
+    """It keeps its connection to the database, until the next leader closes it."""
     leader, standby = service.two()
     leader.process.send_signal(signal.SIGSTOP)
     until(standby.is_ready)

@@ -1,4 +1,4 @@
-"""Pods of notebook servers, which a hub creates: bound to the node of their session, and counted once."""
+"""Pods of notebook servers, created by a hub: bound to the node of their session, and counted once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SESSION = SessionId("s-0001")
 
 
 class BackendSetup:
-    """A scheduler's backend on a cluster; `start` it again after `end`, which is as if it were killed."""
+    """A scheduler's backend on a cluster; `start` it again after `end`, which simulates a kill."""
 
     def __init__(self, folder: Path, cluster: Cluster, namespace: str, node: NodeName) -> None:
         self.folder, self.cluster, self.namespace, self.name = folder, cluster, namespace, node
@@ -65,7 +65,7 @@ class BackendSetup:
         await self.backend.engine.unseat(SESSION)
 
     def create(self, grant: Grant, gpus: int = 2, name: str = "notebook", pods: str = "") -> None:
-        """What the spawner of a hub creates."""
+        """Create a pod as a hub's spawner does."""
         assert grant.pod is not None
         resources = {"limits": {"nvidia.com/gpu": str(gpus)}, "requests": {"cpu": "1500m", "memory": "1Gi"}}
         container = {"name": "notebook", "image": "any", "resources": resources}
@@ -80,13 +80,13 @@ class BackendSetup:
         return found
 
     def is_bound(self) -> bool:
-        """Whether it is, and its events say so."""
+        """Whether it is, according to its events."""
         pod = self.pod()
         bound = pod is not None and pod["spec"].get("nodeName") == self.name
         return bound and f"Bound to node {self.name}." in self.events()
 
     def seen(self) -> list[PodView]:
-        """The pods of the session, as the scheduler knows them."""
+        """The pods of the session known to the scheduler."""
         assert self.backend is not None
         assert isinstance(self.backend.inventory, ClusterInventory)
         return self.backend.inventory.of_session(SESSION)
@@ -96,12 +96,12 @@ class BackendSetup:
         return [event["message"] for event in items]
 
     async def uses(self, foreign: ForeignUse) -> None:
-        """Wait until others use so much of the node."""
+        """Wait until foreign use of the node has this amount."""
         await eventually(lambda: self.node().foreign == foreign)
 
 
 OURS = ForeignUse((), 0, 1500, 1024)
-"""What the pod of `create` uses beside the GPUs, which its session has."""
+"""The use of `create`'s pod without the GPUs, which belong to its session."""
 
 
 @pytest.fixture
@@ -121,11 +121,11 @@ async def setup(cluster: Cluster, namespace: str, train_node: str, tmp_path: Pat
         yield setup
     finally:
         await setup.end()
-        await eventually(lambda: connections(cluster) <= calls)  # TLS takes its time to end
+        await eventually(lambda: connections(cluster) <= calls)  # TLS connections close with a delay
 
 
 def connections(cluster: Cluster) -> int:
-    """How many this process has to the API server."""
+    """How many connections this process has to the API server."""
     port = int(cluster.url.rpartition(":")[2])
     return sum(bool(each.raddr) and each.raddr.port == port for each in psutil.Process().net_connections("tcp"))
 
@@ -151,7 +151,7 @@ async def test_a_pod_that_was_there_first_is_bound_when_its_session_has_its_seat
 
 
 @pytest.mark.parametrize("bound", [False, True], ids=["before it was bound", "when it was bound"])
-async def test_a_scheduler_that_was_killed_goes_on_with_it(setup: BackendSetup, bound: bool) -> None:
+async def test_a_killed_scheduler_continues_with_it(setup: BackendSetup, bound: bool) -> None:
     grant = await setup.seat()
     if bound:
         setup.create(grant)
@@ -167,7 +167,7 @@ async def test_a_scheduler_that_was_killed_goes_on_with_it(setup: BackendSetup, 
     assert setup.pod() is None, "whoever seated it"
 
 
-async def test_what_asks_for_more_than_its_session_has_is_not_bound_and_says_so(setup: BackendSetup) -> None:
+async def test_a_pod_that_requests_more_than_its_session_has_is_not_bound(setup: BackendSetup) -> None:
     setup.create(await setup.seat(), gpus=3)
     await eventually(lambda: setup.events() == ["It asks for 3 GPUs; its session has 2."])
     assert not setup.is_bound()

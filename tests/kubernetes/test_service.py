@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import getpass
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from hub_spawner.ports import any_free
 from scheduler.errors import Invalid
-from scheduler.model import JobState
 from scheduler.schema import ArrayMember, ArraySubmit, JobSubmit, JobView
-from tests.app.conftest import Service, end_all, until
+from tests.app.conftest import until
 from tests.jupyter_ext.pool import Kernel
 from tests.kubernetes.chart import define_resources
-from tests.kubernetes.cluster import HOST, Cluster
 from tests.kubernetes.images import PYTHON
 from tests.kubernetes.kwok import Kwok
 from tests.kubernetes.node import Node
-from tests.kubernetes.programs import eventually
+from tests.kubernetes.service import PATIENCE, KubernetesService
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 120.0
 
 STUBBORN = (
     "import os, pathlib, signal, sys, time\n"
@@ -38,89 +32,11 @@ STUBBORN = (
     "signal.signal(signal.SIGTERM, stop)\n"
     "while True: time.sleep(0.01)\n"
 )
-"""Saves its state when it is told to stop; begun again, it is done."""
+"""Saves its state when stopped; after a restart, it is done."""
 
 
 def python(code: str) -> list[str]:
     return ["python3", "-c", code]
-
-
-class KubernetesService(Service):
-    """A scheduler whose jobs run in a namespace of a cluster, in an image that has nothing of ours."""
-
-    def __init__(self, folder: Path, cluster: Cluster, namespace: str) -> None:
-        self.port = any_free()
-        config = folder / "config.py"
-        own = {"imagePullPolicy": "Never"}
-        config.write_text(
-            f"c.Kubernetes.kubeconfig = {str(cluster.kubeconfig)!r}\n"
-            f"c.Kubernetes.namespace = {namespace!r}\n"
-            f"c.Kubernetes.image = {PYTHON!r}\n"
-            f"c.Kubernetes.url = 'http://{HOST}:{self.port}/'\n"
-            f"c.Kubernetes.pod_template = {{'spec': {{'containers': [{{'name': 'worker', **{own!r}}}]}}}}\n"
-        )
-        super().__init__(folder, "--engine=kubernetes", "--ip=0.0.0.0", f"--port={self.port}", f"--config={config}")
-        self.cluster = cluster
-        self.path = f"/api/v1/namespaces/{namespace}"
-        self.config = config
-
-    def objects(self, kind: str) -> list[dict[str, Any]]:
-        """What there is of a kind in the namespace that is ours."""
-        label = {"labelSelector": "app.kubernetes.io/managed-by=jupyter-runai"}
-        items: list[dict[str, Any]] = self.cluster.api.get(f"{self.path}/{kind}", params=label).json()["items"]
-        return items
-
-    def submit(self, *command: str, **more: Any) -> JobView:
-        with self.client() as client:
-            return client.submit(JobSubmit(command=list(command), **more))
-
-    def job(self, job: JobView) -> JobView:
-        with self.client() as client:
-            return client.job(job.id)
-
-    def ended(self, job: JobView) -> JobView:
-        with self.client() as client:
-            return client.wait(job.id, timeout=PATIENCE)
-
-    def runs(self, job: JobView) -> JobView:
-        def running() -> JobView | None:
-            found = self.job(job)
-            assert not JobState(found.state).final, (found.reason, self.log.read_text())
-            return found if found.state == "running" else None
-
-        return until(running)
-
-    def log_of(self, job: JobView, rank: int = 0) -> str:
-        with self.client() as client:
-            return b"".join(client.logs(job.id, rank=rank)).decode()
-
-    def log_of_now(self, job: JobView) -> str:
-        """What it has printed up to now."""
-        with self.client() as client:
-            return client.log(job.id).decode()
-
-    def nodes(self) -> list[dict[str, Any]]:
-        """The nodes of the pool, as a scenario has them."""
-        endpoint = self.folder.endpoint()
-        assert endpoint is not None
-        headers = {"Authorization": f"Bearer {self.folder.read_token()}"}
-        answer = httpx.get(f"{endpoint.url}api/v1/pool/snapshot", headers=headers)
-        nodes: list[dict[str, Any]] = answer.json()["nodes"]
-        return nodes
-
-    def leaves_nothing(self) -> None:
-        for kind in ("pods", "secrets", "services"):
-            eventually(f"no {kind} are left", lambda kind=kind: not self.objects(kind))  # type: ignore[misc]
-
-
-@pytest.fixture
-def service(tmp_path: Path, cluster: Cluster, namespace: str, node: Node) -> Iterator[KubernetesService]:
-    found = KubernetesService(tmp_path, cluster, namespace)
-    yield found
-    end_all(tmp_path)
-    for process in found.spawned:
-        process.wait()
-    cluster.kubectl("delete", "pods", "--all", "-n", namespace, "--grace-period=1")
 
 
 def test_a_job_is_a_pod_and_leaves_nothing(service: KubernetesService) -> None:
@@ -136,7 +52,7 @@ def test_a_job_is_a_pod_and_leaves_nothing(service: KubernetesService) -> None:
 def test_the_settings_say_which_cluster_which_nodes_and_what_pods_are_like(
     service: KubernetesService, namespace: str, kwok: Kwok
 ) -> None:
-    """On a node of KWOK's, where a pod runs as far as anybody can see."""
+    """On a KWOK node, where a pod only appears to run."""
     path, amounts = "/api/v1/nodes/special", {"example.com/gpu": "4", "cpu": "8", "memory": "64Gi", "pods": "9"}
     taint = {"key": "dedicated", "value": "ml", "effect": "NoSchedule"}
     tolerations = [{"key": "dedicated", "operator": "Exists"}]
@@ -182,13 +98,8 @@ def test_the_settings_say_which_cluster_which_nodes_and_what_pods_are_like(
 
 
 def test_a_cell_comes_back_from_a_pod(service: KubernetesService, tmp_path: Path) -> None:
-    """In an image that has what the notebook has, at the same paths."""
-    folders = {"venv": sys.prefix, "python": sys.base_prefix, "ours": str(ROOT)}
-    volumes = [{"name": name, "hostPath": {"path": path}} for name, path in folders.items()]
-    mounts = [{"name": name, "mountPath": path, "readOnly": True} for name, path in folders.items()]
-    with service.config.open("a") as config:
-        config.write(f"c.Kubernetes.pod_template['spec']['volumes'] = {volumes!r}\n")
-        config.write(f"c.Kubernetes.pod_template['spec']['containers'][0]['volumeMounts'] = {mounts!r}\n")
+    """In an image with the notebook's environment at the same paths."""
+    service.mount({"venv": sys.prefix, "python": sys.base_prefix, "ours": str(ROOT)})
     service.start()
     (tmp_path / "notebook").mkdir()
     kernel = Kernel(tmp_path / "notebook", service.environment)
@@ -221,7 +132,7 @@ def test_a_job_goes_on_while_its_scheduler_is_killed_and_is_adopted(service: Kub
     service.leaves_nothing()
 
 
-def test_a_pod_that_nobody_knows_is_removed_at_the_start(service: KubernetesService, node: Node) -> None:
+def test_an_unknown_pod_is_removed_at_start(service: KubernetesService, node: Node) -> None:
     labels = {
         "app.kubernetes.io/managed-by": "jupyter-runai",
         "runai.jupyter.org/instance": "default",
@@ -236,7 +147,7 @@ def test_a_pod_that_nobody_knows_is_removed_at_the_start(service: KubernetesServ
     service.leaves_nothing()
 
 
-def test_who_is_told_to_stop_saves_its_state_and_goes_on_from_there(service: KubernetesService) -> None:
+def test_a_stopped_job_saves_its_state_and_resumes(service: KubernetesService) -> None:
     service.start()
     job = service.submit(*python(STUBBORN))
     service.runs(job)
@@ -271,7 +182,7 @@ def test_a_job_whose_pod_is_evicted_by_others_is_queued_again_and_loses_nothing(
 
 
 def _waits(job: JobView) -> JobView | None:
-    """A job whose plan has been made."""
+    """A job that has been planned."""
     return job if job.state == "queued" and "Needs" in job.reason else None
 
 

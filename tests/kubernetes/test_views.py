@@ -1,4 +1,4 @@
-"""From the objects of a cluster to the nodes of a pool and what others use of them: pure, so without a cluster."""
+"""From a cluster's objects to the nodes of a pool and their foreign use: pure functions, without a cluster."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.kubernetes.names import INSTANCE, NODE_POOL, RANK, attempt_labels
 from scheduler.engines.kubernetes.nodeviews import TOPOLOGY, node_of, node_pool_of, node_view, takes
-from scheduler.engines.kubernetes.podviews import Amounts, amounts, pod_view
+from scheduler.engines.kubernetes.podviews import Amounts, GpuResources, amounts, pod_view
 from scheduler.engines.kubernetes.quantities import count, mib, milli, quantity
-from scheduler.model import Environment, ForeignUse, JobId, NodePool, Pool
+from scheduler.model import TRAIN_POOL, Environment, ForeignUse, Isolation, JobId, NodePool, NodePoolName, Pool
 
 GPU = "nvidia.com/gpu"
+WHOLE = GpuResources(GPU)
+MIG, SHARED = "nvidia.com/mig-1g.10gb", "nvidia.com/gpu.shared"
+PARTS = GpuResources(GPU, {MIG: 7, SHARED: 4})
 TOLERATIONS = ({"key": GPU, "operator": "Exists"},)
 
 
@@ -34,7 +37,7 @@ def node(
 
 
 def view(found: dict[str, Any]) -> Any:
-    return node_view(found, GPU, TOPOLOGY, TOLERATIONS)
+    return node_view(found, WHOLE, TOPOLOGY, TOLERATIONS)
 
 
 # -- quantities ---------------------------------------------------------------------------------------------
@@ -49,7 +52,7 @@ def test_quantities_are_those_of_kubernetes(text: str, number: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "many", "1Q", "Gi"])
-def test_what_is_no_quantity_is_refused(text: str) -> None:
+def test_an_invalid_quantity_is_refused(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         quantity(text)
 
@@ -74,7 +77,7 @@ def test_a_node_has_what_can_be_allocated_and_is_called_what_its_labels_say() ->
             "unrelated": "x",
         },
     )
-    made = node_of(view(found), "train", Amounts())
+    made = node_of(view(found), TRAIN_POOL, Amounts())
     assert (made.name, made.gpus, made.gpu_type, made.gpu_memory) == ("n1", 8, "A100", 81920)
     assert (made.cpus, made.memory, made.schedulable) == (95500, 1000 * 1024, True)
     assert made.labels == {"rack": "r7", "zone": "z1"}
@@ -109,12 +112,14 @@ def test_a_node_that_is_not_ready_or_is_cordoned_keeps_what_it_has_and_gets_no_m
     assert not view(node(ready=ready)).open
     cordoned = node()
     cordoned["spec"]["unschedulable"] = True
-    assert not node_of(view(cordoned), "train", Amounts()).schedulable
+    assert not node_of(view(cordoned), TRAIN_POOL, Amounts()).schedulable
     assert view(cordoned).ready
 
 
 def test_a_node_is_in_the_pool_of_its_label_else_trains_where_it_has_gpus() -> None:
-    pool = Pool(node_pools=(NodePool("desk", Environment.BUILD), NodePool("big", Environment.TRAIN)))
+    pool = Pool(
+        node_pools=(NodePool(NodePoolName("desk"), Environment.BUILD), NodePool(NodePoolName("big"), Environment.TRAIN))
+    )
     labelled = node({NODE_POOL: "desk"}, gpus=0)
     elsewhere = node({NODE_POOL: "of-another-team"})
     assert node_pool_of(view(labelled), pool) == "desk"
@@ -123,12 +128,40 @@ def test_a_node_is_in_the_pool_of_its_label_else_trains_where_it_has_gpus() -> N
     assert node_pool_of(view(node(gpus=0)), pool) is None
 
 
-def test_what_others_use_is_not_the_pools() -> None:
-    made = node_of(view(node(gpus=4)), "train", Amounts(gpus=9, cpus=500, memory=7))
+def test_foreign_use_is_not_available_to_the_pool() -> None:
+    made = node_of(view(node(gpus=4)), TRAIN_POOL, Amounts(gpus=9, cpus=500, memory=7))
     assert made.foreign == ForeignUse(unnumbered=4000, cpus=500, memory=7)
 
 
+@pytest.mark.parametrize(
+    ("offered", "sharing", "gpus", "gpu_parts", "isolation"),
+    [
+        ({GPU: "8"}, "none", 8, 1, Isolation.UNKNOWN),
+        ({GPU: "0", MIG: "14"}, "none", 2, 7, Isolation.MIG),
+        ({GPU: "0", SHARED: "16"}, "mps", 4, 4, Isolation.MPS),
+        ({SHARED: "16"}, "time-slicing", 4, 4, Isolation.TIME_SLICING),
+        ({SHARED: "16"}, "", 4, 4, Isolation.UNKNOWN),
+        ({GPU: "4", SHARED: "16"}, "mps", 4, 1, Isolation.UNKNOWN),
+        ({}, "", 0, 1, Isolation.UNKNOWN),
+    ],
+)
+def test_a_node_offers_its_gpus_whole_or_in_parts(
+    offered: dict[str, str], sharing: str, gpus: int, gpu_parts: int, isolation: Isolation
+) -> None:
+    found = node({"nvidia.com/gpu.sharing-strategy": sharing, "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-SHARED"})
+    found["status"]["allocatable"] = offered
+    made = node_of(node_view(found, PARTS, TOPOLOGY, TOLERATIONS), TRAIN_POOL, Amounts(gpus=1, parts=2))
+    assert (made.gpus, made.gpu_parts, made.isolation) == (gpus, gpu_parts, isolation)
+    assert made.foreign.unnumbered == (min(gpus, 1) * 1000 if gpu_parts == 1 else 2 * (1000 // gpu_parts))
+    assert made.gpu_type == view(node({"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"})).gpu_type
+
+
 # -- pods ---------------------------------------------------------------------------------------------------
+
+
+def test_parts_of_gpus_are_counted_apart() -> None:
+    asks = {"resources": {"limits": {MIG: "1", SHARED: "2"}}}
+    assert amounts({"containers": [asks, container("1", 3)]}, PARTS) == Amounts(3, 1000, 1024, 3)
 
 
 def container(cpu: str, gpus: int = 0, **more: Any) -> dict[str, Any]:
@@ -141,7 +174,7 @@ def test_a_pod_uses_what_its_containers_ask_for_or_what_its_start_needs() -> Non
         "initContainers": [container("4"), container("100m", restartPolicy="Always"), container("3")],
         "overhead": {"cpu": "10m"},
     }
-    assert amounts(spec, GPU) == Amounts(gpus=2, cpus=4010, memory=3 * 1024)
+    assert amounts(spec, WHOLE) == Amounts(gpus=2, cpus=4010, memory=3 * 1024)
 
 
 CONTAINERS = st.builds(
@@ -154,9 +187,9 @@ CONTAINERS = st.builds(
 
 @given(st.lists(CONTAINERS, max_size=4), st.lists(CONTAINERS, max_size=3))
 def test_a_pod_never_uses_less_than_any_of_its_containers(run: list[Any], first: list[Any]) -> None:
-    whole = amounts({"containers": run, "initContainers": first}, GPU)
+    whole = amounts({"containers": run, "initContainers": first}, WHOLE)
     for one in (*run, *first):
-        own = amounts({"containers": [one]}, GPU)
+        own = amounts({"containers": [one]}, WHOLE)
         assert (own.gpus, own.cpus, own.memory) <= (
             whole.gpus,
             max(own.cpus, whole.cpus),
@@ -175,18 +208,18 @@ def pod(labels: dict[str, str], phase: str = "Running") -> dict[str, Any]:
 
 def test_our_own_pods_are_known_by_their_labels_and_only_by_all_of_them() -> None:
     own = {**attempt_labels("mine", JobId("j-1"), 2), RANK: "3"}
-    assert pod_view(pod(own), "mine", GPU).worker == Worker(JobId("j-1"), 2, 3)
+    assert pod_view(pod(own), "mine", WHOLE).worker == Worker(JobId("j-1"), 2, 3)
     for labels in ({}, {INSTANCE: "mine"}, {**own, RANK: "first"}, {**own, INSTANCE: "other"}):
-        seen = pod_view(pod(labels), "mine", GPU)
+        seen = pod_view(pod(labels), "mine", WHOLE)
         assert seen.worker is None
         assert (seen.node, seen.amounts.gpus, seen.ended) == ("n1", 1, False)
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running", "Unknown"])
 def test_a_pod_that_has_not_ended_uses_its_node(phase: str) -> None:
-    assert not pod_view(pod({}, phase), "mine", GPU).ended
+    assert not pod_view(pod({}, phase), "mine", WHOLE).ended
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_pod_that_has_ended_uses_nothing(phase: str) -> None:
-    assert pod_view(pod({}, phase), "mine", GPU).ended
+    assert pod_view(pod({}, phase), "mine", WHOLE).ended

@@ -54,7 +54,7 @@ def test_the_options_of_the_dialog_are_those_of_the_table() -> None:
         (dict[str, float], "Record<string, number>"),
     ],
 )
-def test_a_type_is_said_in_typescript(api_types: ModuleType, annotation: type, expected: str) -> None:
+def test_a_type_is_written_in_typescript(api_types: ModuleType, annotation: type, expected: str) -> None:
     class View(BaseModel):
         value: annotation  # type: ignore[valid-type]
 

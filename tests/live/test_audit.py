@@ -1,4 +1,4 @@
-"""Every change of the pool is on the record: who, when, from what to what."""
+"""Every change of the pool is recorded: who, when, from what to what."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ async def audit(live: Live, **query: Any) -> list[tuple[Any, ...]]:
     return [tuple(entry[key] for key in keys) for entry in answer.json()["entries"]]
 
 
-async def test_it_tells_who_changed_what_from_what_to_what(open_pool: Open) -> None:
+async def test_it_records_the_author_and_both_values_of_a_change(open_pool: Open) -> None:
     live = await open_pool(node_pools=TRAIN, projects=[{"name": "nlp", "members": ["*"]}])
     first = await audit(live)
     admin = live.service.http["admin"]
@@ -64,7 +64,7 @@ async def test_it_is_read_page_by_page_and_by_who_and_what(open_pool: Open) -> N
     assert await audit(live, user="ann") == []
 
 
-async def test_what_administrators_do_to_the_jobs_and_sessions_of_others_is_on_record(open_pool: Open) -> None:
+async def test_administrators_verbs_on_others_jobs_and_sessions_are_recorded(open_pool: Open) -> None:
     live = await open_pool(projects=[{"name": "nlp", "members": ["*"]}])
     before = await audit(live)
     job = await live.submit(project="nlp", name="train.py", gpus=1)
@@ -88,7 +88,7 @@ async def test_what_administrators_do_to_the_jobs_and_sessions_of_others_is_on_r
     assert paused["before"] == {"state": "running", "owner": "ann", "name": "train.py"}
 
 
-async def test_what_people_do_to_what_is_their_own_is_not(open_pool: Open) -> None:
+async def test_verbs_on_ones_own_jobs_are_not_recorded(open_pool: Open) -> None:
     live = await open_pool(projects=[{"name": "nlp", "members": ["*"]}])
     before = await audit(live)
     job = await live.submit(project="nlp", gpus=1)

@@ -1,4 +1,4 @@
-"""What a preview says is what then happens."""
+"""A preview predicts what then happens."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ async def put(live: Live, **project: Any) -> httpx.Response:
 
 
 async def running(live: Live) -> dict[str, Any]:
-    """The places of the jobs that run once nothing more happens by itself."""
+    """The places of the jobs that run once nothing changes by itself."""
     await live.bench.settled()
     jobs = (await live.get("jobs?limit=20"))["jobs"]
     return {job["id"]: job["attempts"][-1]["workers"] for job in jobs if job["state"] == "running"}
 
 
-async def test_it_names_who_would_stop_and_who_would_start_and_what_cannot_be_promised(open_pool: Open) -> None:
+async def test_it_names_jobs_that_would_stop_or_start_and_broken_guarantees(open_pool: Open) -> None:
     projects = [{"name": "nlp", "guaranteed": 2, "members": ["*"]}, {"name": "vision", "members": ["*"]}]
     live = await open_pool(*NODES, node_pools=TRAIN, projects=projects)
     await live.submit_all(*[{"project": "nlp", "gpus": 2}] * 4)
@@ -58,7 +58,7 @@ async def test_it_names_who_would_stop_and_who_would_start_and_what_cannot_be_pr
     assert (stop["jobs"], stop["gpus"]) == (len(stop["ids"]), 2.0 * len(stop["ids"]))
 
 
-async def test_what_would_be_refused_is_refused_in_the_preview(open_pool: Open) -> None:
+async def test_a_change_that_would_be_refused_is_refused_in_the_preview(open_pool: Open) -> None:
     live = await open_pool(*NODES, node_pools=TRAIN, projects=[{"name": "nlp", "members": ["*"]}])
     await live.submit()
     below = {"name": "below", "parent": "nlp"}
@@ -67,7 +67,7 @@ async def test_what_would_be_refused_is_refused_in_the_preview(open_pool: Open) 
     assert refused.json()["detail"] == (await put(live, **below)).json()["detail"]
 
 
-async def test_random_changes_do_what_their_previews_say(open_pool: Open) -> None:
+async def test_random_changes_have_their_previewed_effects(open_pool: Open) -> None:
     """`RUNAI_REPLAYS=2000 pytest tests/live/test_previews.py -k random` is the long form, `RUNAI_SEED` others."""
     rng, replays = random.Random(SEED), int(os.environ.get("RUNAI_REPLAYS", REPLAYS))
     live = await open_pool(*NODES)
@@ -79,7 +79,7 @@ async def test_random_changes_do_what_their_previews_say(open_pool: Open) -> Non
 
 
 async def replayed(live: Live, rng: random.Random, said: Counter[str]) -> dict[str, Any] | None:
-    """Fill a pool at random and change a project at random: the preview and what happened, where they differ."""
+    """Fill a pool and change a project at random: returns the preview and the result where they differ."""
     names = "nlp", "vision", "speech"
     await live.apply(node_pools=TRAIN, projects=[{"name": name, "members": ["*"]} for name in names])
     for _ in range(rng.randint(4, 10)):
@@ -109,3 +109,29 @@ async def replayed(live: Live, rng: random.Random, said: Counter[str]) -> dict[s
         await live.service.http["admin"].post(f"jobs/{job['id']}/cancel")
     await live.bench.settled()
     return None if told == seen else {"change": entry, "told": told, "seen": seen}
+
+
+async def test_gpus_that_a_stopped_job_still_holds_are_promised_to_others(open_pool: Open) -> None:
+    """The stopped job would be next, for all its GPUs; while it is stopping it is not, and a small job starts."""
+    live = await open_pool(*NODES)
+    names = "nlp", "vision", "speech"
+    await live.apply(node_pools=TRAIN, projects=[{"name": name, "members": ["*"]} for name in names])
+    jobs: list[dict[str, Any]] = [
+        {"project": "nlp", "gpus": 4, "priority": 40},
+        {"project": "vision", "gpus": 1, "priority": 50},
+        {"project": "speech", "gpus": 1, "workers": 2, "min_workers": 2, "priority": 40},
+        {"project": "nlp", "gpus": 1, "priority": 40},
+        {"project": "vision", "gpus": 0.5, "workers": 2, "min_workers": 1, "priority": 40},
+        {"project": "speech", "gpus": 2, "priority": 50},
+        {"project": "speech", "gpus": 4, "priority": 40},
+    ]
+    for job in jobs:
+        await live.submit(**job)
+        await live.bench.settled()  # planned before the next one comes, so that the same jobs run each time
+    before = await running(live)
+    found = await preview(live, name="nlp", weight=0, members=["*"])
+    starts = {id for effect in found["effects"] if effect["action"] == "start" for id in effect["ids"]}
+    await put(live, name="nlp", weight=0, members=["*"])
+    after = await running(live)
+    assert {id for id in after if id not in before} == starts
+    assert len(starts) == 2

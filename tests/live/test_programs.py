@@ -1,5 +1,4 @@
-"""What a job says of its program makes a difference where it runs: real processes of the local engine, sent over
-HTTP."""
+"""The program options of a job take effect where it runs: real processes of the local engine, sent over HTTP."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from tests.api.test_bundles import packed
 
 
 async def said(service: Service, *, rank: int = 0, **job: Any) -> str:
-    """What a job prints."""
+    """The output of a job."""
     sent = await service.submit(**{"gpus": 0, **job})
     await service.until(sent["id"], JobState.SUCCEEDED)
     return (await service.http["owner"].get(f"jobs/{sent['id']}/logs", params={"rank": rank})).text
@@ -27,7 +26,7 @@ async def test_its_command_runs_with_its_env_and_its_parameters(service: Service
 
 
 async def test_its_working_directory_is_its_bundle_and_its_files(service: Service) -> None:
-    """A large file lies at its `path`, made of its `blobs`, and can be run if it is `executable`."""
+    """A large file is at its `path`, assembled from its `blobs`, and executable if `executable`."""
     owner = service.http["owner"]
     bundle, digest = packed(data__txt="of the bundle")
     parts = [b"#!/bin/sh\n", b"cat data.txt; echo; echo of the file\n"]

@@ -1,5 +1,4 @@
-"""Each key of a project, a quota, a user and a node pool, and of the pool itself, makes a difference through the
-service."""
+"""Each key of a project, quota, user, node pool, and of the pool itself takes effect through the service."""
 
 from __future__ import annotations
 
@@ -10,8 +9,10 @@ from typing import Any
 import pytest
 
 from scheduler.api.access import Caller, Scope
-from scheduler.model import Node, NodeName, UserName
+from scheduler.model import BUILD_POOL, GpuType, GroupName, Node, NodeName, NodePoolName, UserName
 from tests.live.conftest import Live, Open
+
+FAST = NodePoolName("fast")
 
 TRAIN = [{"name": "train", "environment": "train"}]
 FOUR = Node(NodeName("n1"), gpus=4)
@@ -23,14 +24,14 @@ async def with_projects(open_pool: Open, *projects: dict[str, Any], gpus: int = 
 
 
 async def counts(live: Live, *projects: str) -> dict[str, int]:
-    """How many jobs of each project run once nothing more happens by itself."""
+    """The running jobs by project once nothing changes by itself."""
     await live.bench.settled()
     found = {view["name"]: view["running"] for view in (await live.get("projects"))["projects"]}
     return {name: found[name] for name in projects}
 
 
 async def ask_for_all(live: Live, *projects: str) -> None:
-    """A job that holds the whole node is followed by four of one GPU of each project, which all wait when it ends."""
+    """One job holds the whole node; behind it, four one-GPU jobs of each project wait until it ends."""
     first = await live.submit(project=projects[0], gpus=4)
     assert await live.runs(first) == [first]
     for name in projects * 4:
@@ -41,21 +42,20 @@ async def ask_for_all(live: Live, *projects: str) -> None:
 # -- projects -----------------------------------------------------------------------------------------------
 
 
-async def test_members_and_groups_say_whose_jobs_a_project_of_that_name_takes(open_pool: Open) -> None:
+async def test_members_and_groups_decide_whose_jobs_a_project_takes(open_pool: Open) -> None:
     projects = [{"name": "vision", "members": ["ann"]}, {"name": "speech", "groups": ["linguists"]}]
     live = await with_projects(open_pool, *projects)
     assert (await live.job(await live.submit("owner")))["project"] == "vision"
     assert await live.refuses("owner", project="speech") == "project"
     live.service.tokens.callers["mate"] = Caller.of(
-        UserName("ben"), frozenset({Scope.SUBMIT}), frozenset({"linguists"})
+        UserName("ben"), frozenset({Scope.SUBMIT}), frozenset({GroupName("linguists")})
     )
     assert (await live.job(await live.submit("mate")))["project"] == "speech"
     assert await live.refuses("mate", project="vision") == "project"
 
 
 async def test_the_job_that_is_shown_as_over_quota_is_the_one_that_is_stopped(open_pool: Open) -> None:
-    """The older job has one GPU and the younger two. In the end the older one loses less work, though it has run
-    longer."""
+    """The older job has one GPU and the younger two. The older one loses less work, though it has run longer."""
     later = [0.0]
     projects = [{"name": "a", "guaranteed": 2, **EVERYBODY}, {"name": "b", "guaranteed": 1, **EVERYBODY}]
     live = await open_pool(
@@ -77,7 +77,7 @@ async def test_the_job_that_is_shown_as_over_quota_is_the_one_that_is_stopped(op
     assert await live.runs(older, younger, owner) == [younger, owner]
 
 
-async def test_what_is_guaranteed_is_given_back(open_pool: Open) -> None:
+async def test_guaranteed_gpus_are_reclaimed(open_pool: Open) -> None:
     live = await with_projects(
         open_pool, {"name": "a", **EVERYBODY}, {"name": "b", "guaranteed": 3, "weight": 0, **EVERYBODY}
     )
@@ -98,7 +98,7 @@ ROOMY = replace(FOUR, cpus=4000, memory=4096)
 
 
 @pytest.mark.parametrize(("key", "option"), [("guaranteed_cpus", "cpus"), ("guaranteed_memory_gib", "memory_gib")])
-async def test_cpus_and_memory_that_are_guaranteed_are_given_back(open_pool: Open, key: str, option: str) -> None:
+async def test_guaranteed_cpus_and_memory_are_reclaimed(open_pool: Open, key: str, option: str) -> None:
     projects = [{"name": "a", **EVERYBODY}, {"name": "b", key: 2, **EVERYBODY}]
     live = await open_pool(ROOMY, node_pools=TRAIN, projects=projects)
     without_gpus = {"gpus": 0, option: 1}
@@ -146,7 +146,10 @@ async def test_the_surplus_goes_to_the_project_of_higher_priority(open_pool: Ope
 # -- quotas -------------------------------------------------------------------------------------------------
 
 TWO_POOLS = [{"name": "train", "environment": "train"}, {"name": "fast", "environment": "train"}]
-TYPES = (Node(NodeName("n1"), gpus=2, gpu_type="H100"), Node(NodeName("n2"), gpus=2, gpu_type="A100", node_pool="fast"))
+TYPES = (
+    Node(NodeName("n1"), gpus=2, gpu_type=GpuType("H100")),
+    Node(NodeName("n2"), gpus=2, gpu_type=GpuType("A100"), node_pool=FAST),
+)
 
 
 @pytest.mark.parametrize("part", [{"node_pool": "fast"}, {"gpu_type": "A100"}])
@@ -176,8 +179,8 @@ async def test_a_quota_guarantees_gpus_of_a_node_pool_or_of_a_type(open_pool: Op
 async def test_a_node_pool_serves_the_environment_that_it_is_for(open_pool: Open) -> None:
     node_pools = [{"name": "fast", "environment": "train"}, {"name": "desks", "environment": "build"}]
     live = await open_pool(
-        Node(NodeName("n1"), gpus=1, node_pool="desks"),
-        Node(NodeName("n2"), gpus=1, node_pool="fast"),
+        Node(NodeName("n1"), gpus=1, node_pool=NodePoolName("desks")),
+        Node(NodeName("n2"), gpus=1, node_pool=FAST),
         node_pools=node_pools,
     )
     assert await live.nodes_of(await live.submit(node_pools=["fast"])) == ["n2"]
@@ -210,7 +213,7 @@ async def test_a_drained_node_keeps_its_jobs_and_gets_no_others(open_pool: Open)
     runs = await live.submit(gpus=4)
     (node,) = await live.nodes_of(runs)
     await live.apply(node_pools=TRAIN, drained={node: "ECC errors"})
-    await live.apply(node_pools=TRAIN)  # says nothing of it
+    await live.apply(node_pools=TRAIN)  # without the key
     first, second = await live.submit_all(*[{"gpus": 4}] * 2)
     assert await live.runs(runs, first, second) == [runs, first]
     live.end(runs)
@@ -239,17 +242,36 @@ async def lease(live: Live, user: str, gpus: float) -> int:
 
 async def test_a_user_of_a_name_has_a_build_quota_and_the_others_the_default(open_pool: Open) -> None:
     users = [{"name": "ann", "build_quota": 3}]
-    live = await open_pool(Node(NodeName("desk"), gpus=4, node_pool="build"), users=users, default_build_quota=0.5)
+    live = await open_pool(Node(NodeName("desk"), gpus=4, node_pool=BUILD_POOL), users=users, default_build_quota=0.5)
     assert await lease(live, "ann", 4) == 422
     assert await lease(live, "ann", 3) == 201
     assert await lease(live, "ben", 1) == 422
     assert await lease(live, "ben", 0.5) == 201
 
 
+async def test_a_user_of_groups_has_the_largest_of_their_build_quotas(open_pool: Open) -> None:
+    live = await open_pool(
+        Node(NodeName("desk"), gpus=4, node_pool=BUILD_POOL),
+        users=[{"name": "ann", "build_quota": 1}],
+        groups=[{"name": "ml-101", "build_quota": 2}, {"name": "staff", "build_quota": 3}],
+    )
+
+    async def lease(user: str, gpus: float, groups: list[str], by: str = "admin") -> int:
+        sent = {"user": user, "gpus": gpus, "groups": groups}
+        return int((await live.service.http[by].post("sessions", json=sent)).status_code)
+
+    assert await lease("ben", 4, ["ml-101", "staff"]) == 422
+    assert await lease("ben", 3, ["ml-101", "staff"]) == 201
+    assert await lease("eve", 2, ["ml-102"]) == 422
+    assert await lease("ann", 2, ["staff"]) == 422  # ann has her own quota
+    assert await lease("ann", 1, ["staff"], by="owner") == 403  # users may not set their own groups
+    assert await live.refuses_pool(groups=[{"name": "staff"}, {"name": "staff"}]) == "groups[1].name"
+
+
 async def test_more_build_gpus_than_there_are_are_promised_only_with_build_overcommit(
     open_pool: Open,
 ) -> None:
-    live = await open_pool(Node(NodeName("desk"), gpus=1, node_pool="build"), FOUR)
+    live = await open_pool(Node(NodeName("desk"), gpus=1, node_pool=BUILD_POOL), FOUR)
     users = [{"name": name, "build_quota": 1} for name in ("ann", "ben")]
     assert await live.refuses_pool(users=users) == "users"
     await live.apply(users=users, build_overcommit=True)
@@ -260,7 +282,7 @@ async def test_more_build_gpus_than_there_are_are_promised_only_with_build_overc
 
 
 @pytest.mark.parametrize(("keep_days", "there"), [(1e-9, False), (None, True)])
-async def test_what_has_ended_is_deleted_after_keep_days(open_pool: Open, keep_days: float | None, there: bool) -> None:
+async def test_ended_jobs_are_deleted_after_keep_days(open_pool: Open, keep_days: float | None, there: bool) -> None:
     live = await open_pool(FOUR, node_pools=TRAIN, keep_days=keep_days)
     job = await live.submit()
     assert await live.runs(job) == [job]

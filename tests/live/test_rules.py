@@ -1,4 +1,4 @@
-"""Each key of a policy (defaults, maxima, allowed values) makes a difference through the running service."""
+"""Each key of a policy (defaults, maxima, allowed values) takes effect through the running service."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 
 from scheduler.controller import controller
-from scheduler.model import GpuKey, JobState, Node, NodeName
+from scheduler.model import GpuKey, GpuType, JobState, Node, NodeName, NodePoolName
 from scheduler.telemetry import GpuUsage
 from tests.live.conftest import Live, Open
 
 NODE_POOLS = [{"name": "train", "environment": "train"}, {"name": "big", "environment": "train"}]
-TYPES = (Node(NodeName("n1"), gpus=4, gpu_type="H100"), Node(NodeName("n2"), gpus=4, gpu_type="A100", node_pool="big"))
-"""Who says nothing comes to n1 first."""
+TYPES = (
+    Node(NodeName("n1"), gpus=4, gpu_type=GpuType("H100")),
+    Node(NodeName("n2"), gpus=4, gpu_type=GpuType("A100"), node_pool=NodePoolName("big")),
+)
+"""By default, jobs start on n1 first."""
 
 
 async def with_defaults(open_pool: Open, *nodes: Node, **defaults: Any) -> Live:
@@ -84,7 +87,7 @@ async def test_a_default_idle_timeout_ends_a_job_whose_gpus_stand_idle(
     assert (await live.job(job))["attempts"][-1]["ending"] == "idle"
 
 
-async def test_the_default_grace_is_given_to_who_is_stopped(open_pool: Open) -> None:
+async def test_the_default_grace_applies_to_a_stop(open_pool: Open) -> None:
     live = await with_defaults(open_pool, grace=7)
     job = await live.submit()
     assert await live.runs(job) == [job]
@@ -103,7 +106,7 @@ async def test_the_default_retries_are_tried(open_pool: Open) -> None:
 
 
 @pytest.mark.parametrize("default", [{"gpu_types": ["A100"]}, {"node_pools": ["big"]}])
-async def test_a_default_of_types_or_node_pools_says_where(open_pool: Open, default: dict[str, Any]) -> None:
+async def test_default_gpu_types_and_node_pools_restrict_a_job(open_pool: Open, default: dict[str, Any]) -> None:
     live = await open_pool(*TYPES, node_pools=NODE_POOLS)
     assert await live.nodes_of(await live.submit()) == ["n1"]
     await live.apply(node_pools=NODE_POOLS, policy={"defaults": default})

@@ -1,4 +1,4 @@
-"""Each key of `settings` in the pool file makes a difference through the running service."""
+"""Each key of `settings` in the pool file takes effect through the running service."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.model import Node, NodeName
+from scheduler.model import BUILD_POOL, Node, NodeName
 from tests.engines import scripted
 from tests.live.conftest import Live, Open
 
@@ -25,7 +25,7 @@ async def with_settings(
     clock: Callable[[], float] = time.time,
     **settings: Any,
 ) -> Live:
-    """One node, and projects a and b; `guaranteed` are b's."""
+    """One node, and projects a and b; `guaranteed` is b's."""
     a, b = TWO_PROJECTS
     projects = [a, {**b, "guaranteed": guaranteed}]
     return await open_pool(
@@ -41,9 +41,11 @@ async def with_settings(
         ({"time_aware": 1, "usage_half_life": 10}, "a"),
     ],
 )
-async def test_who_has_just_used_the_gpus_comes_later(open_pool: Open, settings: dict[str, Any], next_one: str) -> None:
-    """Project a has had the one GPU for 100 s, then b for 50 s. If recent use counts, whoever used more comes later;
-    with a short half-life, only what was used last counts."""
+async def test_with_time_aware_recent_users_come_later(
+    open_pool: Open, settings: dict[str, Any], next_one: str
+) -> None:
+    """Project a had the only GPU for 100 s, then b for 50 s. If recent use counts, the one that used more comes later;
+    with a short half-life, only the last use counts."""
     later = [0.0]
 
     def now() -> float:
@@ -84,8 +86,7 @@ async def test_a_preemption_delay_gives_others_time(open_pool: Open, preemption_
 async def test_reservations_keep_small_jobs_from_starving_a_gang(
     open_pool: Open, reservations: int, starts: bool
 ) -> None:
-    """A gang waits for the whole node. A small job that would run for longer starts before it only without
-    reservations."""
+    """A gang waits for the whole node. A small job that would run longer starts before it only without reservations."""
     live = await with_settings(open_pool, 4, guaranteed=8, reservations=reservations)
     running = await live.submit(project="b", gpus=3, expected_runtime=60, preemptible=False)
     assert await live.runs(running) == [running]
@@ -99,7 +100,9 @@ async def test_lending_gives_idle_build_gpus_to_preemptible_jobs(
     open_pool: Open, lending: bool, where: list[str]
 ) -> None:
     live = await open_pool(
-        Node(NodeName("desk"), gpus=1, node_pool="build"), Node(NodeName("n1"), gpus=1), settings={"lending": lending}
+        Node(NodeName("desk"), gpus=1, node_pool=BUILD_POOL),
+        Node(NodeName("n1"), gpus=1),
+        settings={"lending": lending},
     )
     first, second = await live.submit_all({}, {})
     assert await live.nodes_of(first) == ["n1"]
@@ -134,11 +137,10 @@ async def test_an_elastic_job_grows_after_its_resize_interval(
         ({"order": "served"}, "arrival", "owner"),
     ],
 )
-async def test_who_uses_least_of_a_project_is_next_in_the_order_served(
+async def test_in_the_order_served_the_lightest_user_is_next(
     open_pool: Open, settings: dict[str, Any], own: str | None, next_one: str
 ) -> None:
-    """Ann has both GPUs, and she and then Ben wait for the next one. The project's own order comes before that of the
-    settings."""
+    """Ann has both GPUs, and she and then Ben wait for the next one. The project's order overrides the settings."""
     projects = [{"name": "a", "members": ["*"], "order": own}]
     live = await open_pool(Node(NodeName("n1"), gpus=2), node_pools=TRAIN, projects=projects, settings=settings)
     first, second = await live.submit_all({"project": "a"}, {"project": "a"})
@@ -157,10 +159,10 @@ async def test_who_uses_least_of_a_project_is_next_in_the_order_served(
         ({"service_levels": [0.02], "patience": 0}, "old"),
     ],
 )
-async def test_who_was_served_least_is_next_unless_another_has_waited_for_too_long(
+async def test_in_the_order_served_the_least_served_job_is_next(
     open_pool: Open, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], next_one: str
 ) -> None:
-    """The old job ran for 100 s on one GPU before it was stopped for a more important one."""
+    """The old job ran for 100 s on one GPU before it was stopped for one of higher priority."""
     later = [0.0]
 
     def now() -> float:

@@ -1,5 +1,4 @@
-"""What a job asks of the scheduler makes a difference through the running service: one test for each key of a
-submission."""
+"""Each key of a submission takes effect through the running service: one test for each key."""
 
 from __future__ import annotations
 
@@ -10,16 +9,22 @@ from typing import Any
 import pytest
 
 from scheduler.controller import controller
-from scheduler.model import GpuKey, JobState, Node, NodeName
+from scheduler.model import BUILD_POOL, GpuKey, GpuType, JobState, Node, NodeName, NodePoolName
 from scheduler.telemetry import GpuUsage
 from tests.live.conftest import Live, Open
 
 TRAIN = [{"name": "train", "environment": "train"}, {"name": "fast", "environment": "train"}]
-SMALL = Node(NodeName("n1"), gpus=4, gpu_type="H100", gpu_memory=40 * 1024, cpus=8000, memory=64 * 1024)
+SMALL = Node(NodeName("n1"), gpus=4, gpu_type=GpuType("H100"), gpu_memory=40 * 1024, cpus=8000, memory=64 * 1024)
 FAST = Node(
-    NodeName("n2"), gpus=4, gpu_type="A100", gpu_memory=80 * 1024, cpus=8000, memory=64 * 1024, node_pool="fast"
+    NodeName("n2"),
+    gpus=4,
+    gpu_type=GpuType("A100"),
+    gpu_memory=80 * 1024,
+    cpus=8000,
+    memory=64 * 1024,
+    node_pool=NodePoolName("fast"),
 )
-"""Who says nothing comes to n1 first."""
+"""By default, jobs start on n1 first."""
 
 PROJECTS = [
     {"name": "vision", "guaranteed": 4, "members": ["*"]},
@@ -32,12 +37,12 @@ async def small(open_pool: Open) -> Live:
 
 
 async def workers(live: Live, job: str) -> list[tuple[str, int, float]]:
-    """Of each worker of a job's attempt: its node, the number of its GPUs, and its share of each."""
+    """For each worker of a job's attempt: its node, its number of GPUs, and its share of each."""
     (attempt,) = (await live.job(job))["attempts"]
     return [(each["node"], len(each["gpus"]), each["share"]) for each in attempt["workers"]]
 
 
-# -- who and what -------------------------------------------------------------------------------------------
+# -- identity and program -----------------------------------------------------------------------------------
 
 
 async def test_a_job_has_its_name_its_project_and_its_kind(open_pool: Open) -> None:
@@ -73,7 +78,7 @@ async def test_a_job_that_names_no_project_goes_where_its_user_has_a_guarantee(o
     assert (await live.job(await live.submit("mate")))["project"] == "free"
 
 
-# -- what it needs ------------------------------------------------------------------------------------------
+# -- resources ----------------------------------------------------------------------------------------------
 
 
 async def test_each_worker_gets_its_gpus(open_pool: Open) -> None:
@@ -98,7 +103,7 @@ async def test_cpus_and_memory_gib_fill_a_node(open_pool: Open, needs: dict[str,
 
 
 @pytest.mark.parametrize("where", [{"gpu_types": ["A100"]}, {"node_pools": ["fast"]}])
-async def test_gpu_types_and_node_pools_say_where_it_may_run(open_pool: Open, where: dict[str, Any]) -> None:
+async def test_gpu_types_and_node_pools_restrict_a_job(open_pool: Open, where: dict[str, Any]) -> None:
     live = await open_pool(SMALL, FAST, node_pools=TRAIN)
     assert await live.nodes_of(await live.submit()) == ["n1"]
     assert await live.nodes_of(await live.submit(**where)) == ["n2"]
@@ -128,7 +133,7 @@ async def test_a_level_is_a_rule_with_require_and_a_wish_with_prefer(open_pool: 
         assert await live.nodes_of(await live.submit(workers=3, **wish)) == ["a", "b", "c"]
 
 
-# -- how it is queued ---------------------------------------------------------------------------------------
+# -- queueing -----------------------------------------------------------------------------------------------
 
 
 async def test_the_higher_priority_starts_first(open_pool: Open) -> None:
@@ -140,7 +145,7 @@ async def test_the_higher_priority_starts_first(open_pool: Open) -> None:
 
 
 @pytest.mark.parametrize("preemptible", [True, False])
-async def test_who_is_not_preemptible_keeps_its_gpus(open_pool: Open, preemptible: bool) -> None:
+async def test_a_job_that_is_not_preemptible_keeps_its_gpus(open_pool: Open, preemptible: bool) -> None:
     live = await small(open_pool)
     assert await live.refuses(project="speech", gpus=2, preemptible=False) == "preemptible"
     holds = await live.submit(gpus=4, preemptible=preemptible)
@@ -178,7 +183,7 @@ async def test_retries_are_tried_again(open_pool: Open) -> None:
     assert (await live.job(job))["state"] == "failed"
 
 
-# -- how long it runs ---------------------------------------------------------------------------------------
+# -- run time -----------------------------------------------------------------------------------------------
 
 
 async def test_max_runtime_ends_it(open_pool: Open) -> None:
@@ -196,7 +201,7 @@ async def test_idle_timeout_ends_it_when_its_gpus_stand_idle(open_pool: Open, mo
     live.bench.machines.use = {GpuKey((NodeName("n1"), gpu)): GpuUsage(0.0, 1, 2) for gpu in range(2)}
     patient, impatient = await live.submit_all({}, {"idle_timeout": 60})
     assert await live.runs(patient, impatient) == [patient, impatient]
-    minutes.append(count(60.0, 60.0))  # from one look to the next
+    minutes.append(count(60.0, 60.0))  # from one check to the next
     await live.service.until(impatient, JobState.FAILED)
     assert (await live.job(impatient))["attempts"][-1]["ending"] == "idle"
     assert await live.runs(patient) == [patient]
@@ -235,16 +240,27 @@ async def test_a_gang_of_groups(open_pool: Open) -> None:
     job = await live.submit(groups=groups)
     found = await workers(live, job)
     assert [(gpus, share) for _, gpus, share in found[:3]] == [(0, 1.0), (2, 1.0), (2, 1.0)]
-    assert {node for node, _, _ in found[1:3]} == {"n1", "n2"}  # one node has not memory for two of them
+    assert {node for node, _, _ in found[1:3]} == {"n1", "n2"}  # one node lacks the memory for two of them
     assert found[3][2] == {"n1": 0.5, "n2": 0.25}[found[3][0]]
     assert [group.name for group in live.launched(job).groups] == ["launcher", "wide", "part"]
     live.bench.engine.end(job, 1, 0, 0)
-    await live.service.until(job, JobState.SUCCEEDED)  # its leader has ended well
+    await live.service.until(job, JobState.SUCCEEDED)  # its leader has succeeded
     for wrong in ({"gpus": 9}, {"cpus": 9}, {"memory_gib": 99}, {"gpu_memory_gib": 99}, {"workers": 99}):
         assert await live.refuses(groups=[{"name": "g", **wrong}])
 
 
 # -- arrays -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["arrival", "served"])
+async def test_the_jobs_of_an_array_start_by_their_index(open_pool: Open, order: str) -> None:
+    live = await open_pool(SMALL, node_pools=TRAIN, projects=[{"name": "default", "members": ["*"], "order": order}])
+    array = {"job": {"command": ["train"]}, "members": [{"index": n} for n in (100, 10, 9, 2, 1, 0)]}
+    answer = await live.service.http["owner"].post("arrays", json=array)
+    first, *others = [job["id"] for job in sorted(answer.json()["jobs"], key=lambda job: job["index"])]
+    assert await live.runs(first, *others) == [first, *others[:3]]
+    live.end(first)
+    assert await live.runs(first, *others) == others[:4]
 
 
 async def test_max_parallel_bounds_the_jobs_of_an_array(open_pool: Open) -> None:
@@ -261,7 +277,7 @@ async def test_max_parallel_bounds_the_jobs_of_an_array(open_pool: Open) -> None
 
 
 async def test_a_session_is_of_a_user_and_a_server_and_has_its_gpus(open_pool: Open) -> None:
-    desk = Node(NodeName("desk"), gpus=2, gpu_memory=40 * 1024, node_pool="build")
+    desk = Node(NodeName("desk"), gpus=2, gpu_memory=40 * 1024, node_pool=BUILD_POOL)
     live = await open_pool(desk, default_build_quota=2)
 
     async def opened(**session: Any) -> tuple[int, Any]:

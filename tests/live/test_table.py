@@ -1,8 +1,7 @@
-"""Every key of the pool file, option of a submission and setting of the service, with the test in which it makes a
-difference.
+"""Every key of the pool file, option of a submission and setting of the service, with the test of its effect.
 
-That test goes through the running service: HTTP, the magic, the command line or a process started with the setting. A
-key that is added needs a row, and a row needs a test that is there, mentions the key and uses a running service.
+That test uses the running service: HTTP, the magic, the command line or a process started with the setting. A new key
+needs a row, and a row needs an existing test that mentions the key and uses a running service.
 """
 
 from __future__ import annotations
@@ -32,25 +31,29 @@ MAGIC = "jupyter_ext/test_magic.py::test_"
 MAXIMUM = RULES + "no_job_asks_for_more_than_a_maximum"
 ALLOWED = RULES + "a_job_chooses_among_the_allowed_values"
 FILLS = RULES + "a_default_of_cpus_or_memory_fills_a_node"
-WHERE = RULES + "a_default_of_types_or_node_pools_says_where"
+WHERE = RULES + "default_gpu_types_and_node_pools_restrict_a_job"
 INHERITED = RULES + "the_policy_of_a_project_counts_for_it_and_for_those_below_it"
-BESIDE = PROJECTS + "cpus_and_memory_that_are_guaranteed_are_given_back"
+BESIDE = PROJECTS + "guaranteed_cpus_and_memory_are_reclaimed"
 LIMIT_BESIDE = PROJECTS + "a_limit_of_cpus_or_memory_bounds_a_project_and_all_below_its_parent"
-MEMBERS = PROJECTS + "members_and_groups_say_whose_jobs_a_project_of_that_name_takes"
+MEMBERS = PROJECTS + "members_and_groups_decide_whose_jobs_a_project_takes"
 QUOTA = PROJECTS + "a_quota_guarantees_gpus_of_a_node_pool_or_of_a_type"
 ENVIRONMENT = PROJECTS + "a_node_pool_serves_the_environment_that_it_is_for"
 QUOTAS = PROJECTS + "a_user_of_a_name_has_a_build_quota_and_the_others_the_default"
-ORDER = SETTINGS + "who_uses_least_of_a_project_is_next_in_the_order_served"
-SERVED = SETTINGS + "who_was_served_least_is_next_unless_another_has_waited_for_too_long"
-RECENT_USE = SETTINGS + "who_has_just_used_the_gpus_comes_later"
+GROUP_QUOTAS = PROJECTS + "a_user_of_groups_has_the_largest_of_their_build_quotas"
+ORDER = SETTINGS + "in_the_order_served_the_lightest_user_is_next"
+SERVED = SETTINGS + "in_the_order_served_the_least_served_job_is_next"
+RECENT_USE = SETTINGS + "with_time_aware_recent_users_come_later"
 NAMED = SUBMISSION + "a_job_has_its_name_its_project_and_its_kind"
 GANG = SUBMISSION + "a_gang_of_groups"
 SESSION = SUBMISSION + "a_session_is_of_a_user_and_a_server_and_has_its_gpus"
 FILES = PROGRAMS + "its_working_directory_is_its_bundle_and_its_files"
 COMMAND = PROGRAMS + "its_command_runs_with_its_env_and_its_parameters"
-ARRAY = "api/test_http.py::test_an_array_is_kept_whole_or_not_at_all"
-TEMPLATE = MAGIC + "a_template_is_begun_with_and_the_line_wins"
-SEARCH = "jupyter_ext/test_search.py::test_trials_are_chosen_reported_pruned_and_the_best_ones_result_is_in_hand"
+ARRAY = "api/test_http.py::test_an_array_is_stored_completely_or_not_at_all"
+TEMPLATE = MAGIC + "a_template_is_overridden_by_the_line"
+SEARCH = "jupyter_ext/test_search.py::test_trials_are_chosen_reported_and_pruned_and_the_best_result_is_available"
+
+IDLE = "api/test_server_stops.py::test_an_idle_server_is_warned_and_stopped_after_the_grace"
+LONGEST = "api/test_server_stops.py::test_a_server_is_stopped_at_the_longest_duration_although_it_is_used"
 
 WINDOWS = "live/test_windows.py::test_"
 IN_FORCE = WINDOWS + "a_window_guarantees_gpus_from_its_start_to_its_end"
@@ -59,11 +62,14 @@ POOL_FILE = {
     "PoolFile.node_pools": ENVIRONMENT,
     "PoolFile.projects": MEMBERS,
     "PoolFile.users": QUOTAS,
+    "PoolFile.groups": GROUP_QUOTAS,
+    "UserGroupEntry.name": GROUP_QUOTAS,
+    "UserGroupEntry.build_quota": GROUP_QUOTAS,
     "PoolFile.default_build_quota": QUOTAS,
     "PoolFile.build_overcommit": PROJECTS + "more_build_gpus_than_there_are_are_promised_only_with_build_overcommit",
-    "PoolFile.keep_days": PROJECTS + "what_has_ended_is_deleted_after_keep_days",
-    "PoolFile.max_jobs_per_user": "api/test_http.py::test_a_user_has_only_so_many_unfinished_jobs",
-    "PoolFile.max_upload_gib_per_user": "api/test_bundles.py::test_a_user_puts_only_so_much",
+    "PoolFile.keep_days": PROJECTS + "ended_jobs_are_deleted_after_keep_days",
+    "PoolFile.max_jobs_per_user": "api/test_http.py::test_a_users_unfinished_jobs_are_limited",
+    "PoolFile.max_upload_gib_per_user": "api/test_bundles.py::test_a_users_uploads_are_limited",
     "PoolFile.policy": MAXIMUM,
     "PoolFile.drained": PROJECTS + "a_drained_node_keeps_its_jobs_and_gets_no_others",
     "PoolFile.topology": PROJECTS + "topology_names_the_levels_that_a_job_may_require",
@@ -74,7 +80,7 @@ POOL_FILE = {
     "NodePoolEntry.gpus": SERVICE + "node_pools_share_the_gpus_of_a_machine",
     "ProjectEntry.name": MEMBERS,
     "ProjectEntry.parent": PROJECTS + "a_limit_bounds_a_project_and_all_below_its_parent",
-    "ProjectEntry.guaranteed": PROJECTS + "what_is_guaranteed_is_given_back",
+    "ProjectEntry.guaranteed": PROJECTS + "guaranteed_gpus_are_reclaimed",
     "ProjectEntry.limit": PROJECTS + "a_limit_bounds_a_project_and_all_below_its_parent",
     "ProjectEntry.weight": PROJECTS + "the_surplus_is_divided_by_weight",
     "ProjectEntry.priority": PROJECTS + "the_surplus_goes_to_the_project_of_higher_priority",
@@ -106,6 +112,8 @@ POOL_FILE = {
     "SettingsEntry.order": ORDER,
     "SettingsEntry.service_levels": SERVED,
     "SettingsEntry.patience": SERVED,
+    "SettingsEntry.session_max_duration": LONGEST,
+    **dict.fromkeys([f"SettingsEntry.session_idle_{key}" for key in ("timeout", "grace")], IDLE),
     "PolicyEntry.defaults": INHERITED,
     "PolicyEntry.maxima": INHERITED,
     "PolicyEntry.allowed": INHERITED,
@@ -117,7 +125,7 @@ POOL_FILE = {
     "DefaultsEntry.min_runtime": RULES + "a_default_min_runtime_protects_from_reclaim",
     "DefaultsEntry.max_runtime": RULES + "a_default_max_runtime_ends_a_job",
     "DefaultsEntry.idle_timeout": RULES + "a_default_idle_timeout_ends_a_job_whose_gpus_stand_idle",
-    "DefaultsEntry.grace": RULES + "the_default_grace_is_given_to_who_is_stopped",
+    "DefaultsEntry.grace": RULES + "the_default_grace_applies_to_a_stop",
     "DefaultsEntry.retries": RULES + "the_default_retries_are_tried",
     "DefaultsEntry.gpu_types": WHERE,
     "DefaultsEntry.node_pools": WHERE,
@@ -148,7 +156,7 @@ SUBMITTED = {
     "JobSubmit.outputs": MAGIC + "a_cell_trains_on_the_pool_and_brings_its_model_back",
     "JobSubmit.gpus": SUBMISSION + "each_worker_gets_its_gpus",
     "JobSubmit.gpu_memory_gib": SUBMISSION + "gpu_memory_gib_is_a_part_of_one_gpu",
-    "JobSubmit.gpu_types": SUBMISSION + "gpu_types_and_node_pools_say_where_it_may_run",
+    "JobSubmit.gpu_types": SUBMISSION + "gpu_types_and_node_pools_restrict_a_job",
     "JobSubmit.cpus": SUBMISSION + "cpus_and_memory_gib_fill_a_node",
     "JobSubmit.memory_gib": SUBMISSION + "cpus_and_memory_gib_fill_a_node",
     "JobSubmit.workers": SUBMISSION + "each_worker_gets_its_gpus",
@@ -156,9 +164,9 @@ SUBMITTED = {
     "JobSubmit.framework": PROGRAMS + "workers_find_each_other_as_their_framework_has_it",
     "JobSubmit.image": "kubernetes/test_service.py::test_a_job_runs_in_the_image_that_it_names",
     "JobSubmit.groups": GANG,
-    "JobSubmit.node_pools": SUBMISSION + "gpu_types_and_node_pools_say_where_it_may_run",
+    "JobSubmit.node_pools": SUBMISSION + "gpu_types_and_node_pools_restrict_a_job",
     "JobSubmit.priority": SUBMISSION + "the_higher_priority_starts_first",
-    "JobSubmit.preemptible": SUBMISSION + "who_is_not_preemptible_keeps_its_gpus",
+    "JobSubmit.preemptible": SUBMISSION + "a_job_that_is_not_preemptible_keeps_its_gpus",
     "JobSubmit.require": SUBMISSION + "a_level_is_a_rule_with_require_and_a_wish_with_prefer",
     "JobSubmit.prefer": SUBMISSION + "a_level_is_a_rule_with_require_and_a_wish_with_prefer",
     "JobSubmit.min_runtime": SUBMISSION + "min_runtime_protects_from_preemption",
@@ -182,7 +190,7 @@ SUBMITTED = {
     "ArraySubmit.job": ARRAY,
     "ArraySubmit.members": ARRAY,
     "ArraySubmit.max_parallel": SUBMISSION + "max_parallel_bounds_the_jobs_of_an_array",
-    "ArraySubmit.at_once": "api/test_http.py::test_only_so_many_of_an_array_run_at_the_same_time",
+    "ArraySubmit.at_once": "api/test_http.py::test_max_parallel_limits_the_running_jobs_of_an_array",
     "ArrayMember.index": ARRAY,
     "ArrayMember.command": ARRAY,
     "ArrayMember.parameters": ARRAY,
@@ -190,31 +198,32 @@ SUBMITTED = {
     "SessionOpen.server": SESSION,
     "SessionOpen.gpus": SESSION,
     "SessionOpen.gpu_memory_gib": SESSION,
+    "SessionOpen.groups": GROUP_QUOTAS,
 }
 
 OPTIONS = {
     "in": MAGIC + "in_chooses_variables_and_files",
     "no_files": "app/test_service.py::test_jobs_are_paused_resumed_and_cancelled",
-    "no_capture": MAGIC + "with_no_capture_a_cell_knows_nothing_of_the_notebook",
+    "no_capture": MAGIC + "with_no_capture_a_cell_gets_no_variables",
     "notebook_parameters": "jupyter_ext/test_notebook_jobs.py::"
     "test_a_notebook_runs_with_its_parameters_and_comes_back_with_its_outputs",
-    "array": MAGIC + "an_array_knows_its_indices_and_one_job_comes_after_it",
+    "array": MAGIC + "jobs_of_an_array_have_indices_and_can_be_a_dependency",
     "sweep": MAGIC + "a_sweep_gives_each_job_its_values_and_the_best_ones_result",
     "max_parallel": SUBMISSION + "max_parallel_bounds_the_jobs_of_an_array",
     "search": SEARCH,
     "trials": SEARCH,
     "minimize": SEARCH,
-    "maximize": "jupyter_ext/test_search.py::test_a_search_goes_on_after_the_kernel_was_killed_and_no_trial_runs_twice",
+    "maximize": "jupyter_ext/test_search.py::test_a_search_continues_after_a_kill_of_the_kernel",
     "file": "app/test_service.py::test_a_gang_of_groups_from_a_job_file",
     "template": TEMPLATE,
     "save_template": TEMPLATE,
     "dry_run": MAGIC + "what_a_dry_run_prints_can_be_sent",
-    "detach": MAGIC + "detached_it_gives_the_job_at_once",
+    "detach": MAGIC + "detached_it_returns_the_job_at_once",
     "wait": "app/test_service.py::test_a_job_that_fails_while_it_is_waited_for_gives_status_1",
     "bring_to": "app/test_service.py::test_a_script_is_sent_followed_and_its_outputs_come_back",
     "output": "app/test_service.py::test_projects_and_the_pool_file_over_the_command_line",
 }
-"""Those that are not keys of the API's submission, which are above."""
+"""Options that are not keys of the API's submission, which are above."""
 
 SERVICE_SETTINGS = {
     "state_dir": SERVICE + "state_dir_holds_all_state",
@@ -222,13 +231,14 @@ SERVICE_SETTINGS = {
     "port": SERVICE + "ip_port_and_base_url_say_where_it_answers",
     "base_url": SERVICE + "ip_port_and_base_url_say_where_it_answers",
     "db_url": SERVICE + "db_url_names_the_database",
-    "declared_gpus": SERVICE + "declared_gpus_are_the_pools",
+    "declared_gpus": SERVICE + "the_pool_has_the_declared_gpus",
     "pool_file": SERVICE + "node_pools_share_the_gpus_of_a_machine",
     "auth": SERVICE + "auth_by_the_state_folders_token_or_by_a_hub",
     "jobs_as": SERVICE + "jobs_as_owner_needs_root_and_a_folder_that_owners_can_access",
     "engine": SERVICE + "the_engine_is_one_that_is_installed",
     "scrape_token": SERVICE + "the_scrape_token_reads_the_metrics_and_nothing_else",
-    "standby": "app/test_standby.py::test_a_standby_is_alive_and_not_ready_and_says_where_the_leader_is",
+    "dcgm_mapping_dir": "app/test_telemetry.py::test_dcgm_mapping_dir_has_the_jobs_of_each_gpu",
+    "standby": "app/test_standby.py::test_a_standby_is_alive_not_ready_and_names_the_leader",
     "operator": "kubernetes/test_operator.py::test_a_trainjob_becomes_a_job_of_the_user_of_its_namespace",
     "idle_timeout": SERVICE + "after_idle_timeout_it_ends",
 }
@@ -242,15 +252,16 @@ KUBERNETES_SETTINGS = dict.fromkeys(
     ),
     CLUSTER,
 ) | {
+    "gpu_parts": "kubernetes/test_gpu_parts.py::test_jobs_share_a_gpu_as_the_device_plugin_divides_it",
     "start_seconds": "kubernetes/test_service.py::test_a_pod_that_does_not_start_in_time_gives_its_gpus_back",
     "lease_seconds": "kubernetes/test_replicas.py::test_lease_seconds_say_how_long_a_silent_leader_is_waited_for",
     "notebook_volumes": "kubernetes/test_service.py::"
     "test_a_job_runs_in_the_image_of_its_notebook_with_the_volumes_that_any_node_can_mount",
-    "notebooks_namespace": "kubernetes/test_notebooks.py::test_a_cell_travels_from_a_pod_to_a_pod_and_back",
+    "notebooks_namespace": "kubernetes/test_notebooks.py::test_a_cell_of_a_pod_runs_in_another_pod",
 }
 
 RUNNING = {"hub", "kernel", "open_pool", "pool", "service", "shared"}
-"""The fixtures that are a running service, or talk to one."""
+"""The fixtures that are a running service, or use one."""
 
 ROWS = {
     **{key: (key.partition(".")[2], test) for key, test in {**POOL_FILE, **SUBMITTED}.items()},
@@ -261,7 +272,7 @@ ROWS = {
 
 
 def keys_of(*kinds: type[BaseModel]) -> Iterator[str]:
-    """The keys of types, and of the types that they are made of."""
+    """The keys of types, and of their nested types."""
     seen: set[type[BaseModel]] = set()
     left: list[object] = list(kinds)
     while left:

@@ -1,4 +1,4 @@
-"""The running service tells what was used, and what reclaims cost."""
+"""The running service reports use and the cost of reclaims."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TRAIN = [{"name": "train", "environment": "train"}]
 EVERYBODY = {"members": ["*"]}
 
 
-async def test_a_reclaim_is_on_record_for_who_lost_its_gpus(open_pool: Open) -> None:
+async def test_a_reclaim_is_recorded_for_the_project_that_lost_gpus(open_pool: Open) -> None:
     live = await open_pool(
         node_pools=TRAIN,
         projects=[{"name": "a", **EVERYBODY}, {"name": "b", "guaranteed": 8, **EVERYBODY}],

@@ -1,4 +1,4 @@
-"""Guarantees that change by calendar, through the running service. Clocks stand where a test wants them."""
+"""Guarantees that change by calendar, through the running service, with clocks set by the test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLASS = {"days": "mon-fri", "from": "09:00", "to": "12:00", "timezone": BERLIN, 
 
 
 class Clock:
-    """Goes on from an instant, and forward when it is told to."""
+    """A running clock that starts at an instant and can be set forward."""
 
     def __init__(self, at: float) -> None:
         self._ahead = at - time.time()
@@ -69,7 +69,7 @@ async def test_a_window_guarantees_gpus_from_its_start_to_its_end(open_pool: Ope
 
 
 async def test_days_and_dates_say_when(open_pool: Open) -> None:
-    """`days`, `first` and `last` are those on which a window begins; this one goes on after midnight."""
+    """`days`, `first` and `last` refer to the begin of a window; this one continues past midnight."""
     clock, day = Clock(FRIDAY), 24 * HOUR
     window = {"days": "fri", "first": "2026-12-04", "last": "2026-12-11", "from": "22:00", "to": "06:00"}
     live = await opened(open_pool, clock, **window)
@@ -88,7 +88,7 @@ async def test_the_service_wakes_when_a_window_begins(open_pool: Open) -> None:
     events = live.bench.controller.events()
     told = asyncio.ensure_future(anext(events))
     clock.set(FRIDAY + HOUR - 0.5)
-    (waiting,) = await live.submit_all({"project": "lab"})  # whose plan sets the alarm anew
+    (waiting,) = await live.submit_all({"project": "lab"})  # its plan sets the alarm again
     async with asyncio.timeout(30):
         while (event := await told).subject != student or (event.data or {})["state"] != "running":
             told = asyncio.ensure_future(anext(events))

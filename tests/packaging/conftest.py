@@ -1,4 +1,4 @@
-"""A wheel built from this checkout, installed into an environment that knows nothing of it."""
+"""A wheel built from this checkout, installed into an environment independent of it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The wheel and what it asks for, in the versions of the lock file, which are at hand already."""
+    """The wheel and its requirements, in the versions of the lock file, which are already available."""
     folder = tmp_path_factory.mktemp("elsewhere")
     lock = (ROOT / "deploy" / "requirements-test.txt").read_text()
     constraints = folder / "constraints.txt"

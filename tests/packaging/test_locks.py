@@ -1,4 +1,4 @@
-"""The lock files hold what pyproject.toml asks for, by hash, and say nothing of where it was fetched."""
+"""The lock files pin the requirements of pyproject.toml by hash, without their download location."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_locks_agree() -> None:
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
-def test_everything_is_held_to_a_hash_and_nothing_names_a_host(lock: Path) -> None:
+def test_every_package_has_a_hash_and_no_host_is_named(lock: Path) -> None:
     text = lock.read_text()
     assert "://" not in text
     assert "--index" not in text
@@ -73,6 +73,6 @@ def test_npm_locks_name_no_host(lock: Path) -> None:
     assert '"resolved"' not in lock.read_text()
 
 
-def test_what_slows_every_start_is_left_out() -> None:
+def test_slow_modules_are_not_installed() -> None:
     for lock in LOCKS:
         assert "rfc3987-syntax" not in locked(lock)

@@ -1,4 +1,4 @@
-"""What is installed with pip works without the checkout."""
+"""The package installed with pip works without the checkout."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ NOT_IN_THE_WHEEL = (r"tests/", r".*node_modules", r".*\.tsx?$", r".*\.map$")
 
 
 @pytest.mark.parametrize("pattern", IN_THE_WHEEL)
-def test_what_it_needs_is_in_the_wheel(wheel: Path, pattern: str) -> None:
+def test_the_wheel_has_all_needed_files(wheel: Path, pattern: str) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert any(re.fullmatch(pattern, name) for name in names)
 
 
 @pytest.mark.parametrize("pattern", NOT_IN_THE_WHEEL)
-def test_what_it_does_not_need_is_not(wheel: Path, pattern: str) -> None:
+def test_the_wheel_has_no_other_files(wheel: Path, pattern: str) -> None:
     assert not [name for name in zipfile.ZipFile(wheel).namelist() if re.match(pattern, name)]
 
 
@@ -74,7 +74,7 @@ def test_the_lab_extension_is_enabled_and_valid(installed: Installed) -> None:
 
 @pytest.fixture
 def served(installed: Installed, tmp_path: Path) -> Iterator[dict[str, str]]:
-    """A scheduler of the installed package on a folder of its own; the environment that leads to it."""
+    """A scheduler of the installed package with its own folder; yields the environment to reach it."""
     state = tmp_path / "state"
     with (tmp_path / "log").open("w+") as log:
         process = subprocess.Popen(

@@ -1,5 +1,4 @@
-"""Who holds what in a snapshot, and what may stand where: told as simply as can be, with nothing of the policy's
-own."""
+"""What workloads hold in a snapshot, and where they may be placed: the simplest form, without code of the policy."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ def is_job(workload: Workload) -> bool:
 
 
 def below(snapshot: Snapshot, project: str) -> set[str]:
-    """A project and all below it."""
+    """A project and its descendants."""
     names = {project}
     for _ in snapshot.pool.projects:
         names |= {p.name for p in snapshot.pool.projects if p.parent in names}
@@ -47,7 +46,7 @@ def ancestors(snapshot: Snapshot, name: str | None) -> list[Project]:
 
 
 def known(snapshot: Snapshot, placement: Iterable[WorkerPlacement]) -> tuple[WorkerPlacement, ...]:
-    """The workers whose nodes are there."""
+    """The workers on existing nodes."""
     names = {node.name for node in snapshot.nodes}
     return tuple(worker for worker in placement if worker.node in names)
 
@@ -55,7 +54,7 @@ def known(snapshot: Snapshot, placement: Iterable[WorkerPlacement]) -> tuple[Wor
 def standing(
     snapshot: Snapshot, workload: Workload, placement: tuple[WorkerPlacement, ...]
 ) -> list[tuple[WorkerPlacement, Shape]]:
-    """Each worker that stands somewhere, with its shape."""
+    """Each placed worker, with its shape."""
     names = {node.name for node in snapshot.nodes}
     return [
         (worker, shape)
@@ -65,7 +64,7 @@ def standing(
 
 
 def held(snapshot: Snapshot, project: str, releasing: bool = False) -> Milli:
-    """What the jobs of a project and of those below it hold (those on their way out left aside, unless `releasing`)."""
+    """What the jobs of a project and its descendants hold (stopping ones only with `releasing`)."""
     names = below(snapshot, project)
     return sum(
         amount(known(snapshot, w.placement))
@@ -75,13 +74,13 @@ def held(snapshot: Snapshot, project: str, releasing: bool = False) -> Milli:
 
 
 def beside(placed: Iterable[tuple[WorkerPlacement, Shape]]) -> dict[str, int]:
-    """The CPUs and the memory of these workers."""
+    """The CPUs and memory of these workers."""
     shapes = [shape for _, shape in placed]
     return {"cpus": sum(s.cpus or 0 for s in shapes), "memory": sum(s.memory or 0 for s in shapes)}
 
 
 def held_beside(snapshot: Snapshot, project: str, releasing: bool = False) -> dict[str, int]:
-    """As `held`, of CPUs and memory."""
+    """As `held`, for CPUs and memory."""
     names = below(snapshot, project)
     return beside(
         placed
@@ -96,7 +95,7 @@ def bounds(project: Project) -> dict[str, Bounds]:
 
 
 def guaranteed_beside(snapshot: Snapshot, project: Project, resource: str) -> float:
-    """What a project is guaranteed of a resource: what it declares, or what comes with its GPUs."""
+    """A project's guarantee of a resource: as declared, or in proportion to its GPUs."""
     declared = bounds(project)[resource].guaranteed
     if declared is not None:
         return declared
@@ -113,12 +112,12 @@ def guaranteed_beside(snapshot: Snapshot, project: Project, resource: str) -> fl
 
 
 def non_preemptible_only(snapshot: Snapshot) -> Snapshot:
-    """Without what can be preempted."""
+    """Only non-preemptible workloads."""
     return replace(snapshot, workloads=tuple(w for w in snapshot.workloads if not w.request.preemptible))
 
 
 def within(snapshot: Snapshot, nodes: set[NodeName]) -> Snapshot:
-    """Only what stands on these nodes."""
+    """Only workloads on these nodes."""
     return replace(
         snapshot,
         workloads=tuple(
@@ -129,7 +128,7 @@ def within(snapshot: Snapshot, nodes: set[NodeName]) -> Snapshot:
 
 
 def domain(node: Node, level: str | None) -> object:
-    """The domain in which a node is; None where it is in none."""
+    """The domain of a node, or None."""
     if level in (None, "node"):
         return node.name
     if level not in node.labels:
@@ -138,7 +137,7 @@ def domain(node: Node, level: str | None) -> object:
 
 
 def domains(snapshot: Snapshot, level: str | None) -> list[list[Node]]:
-    """The nodes, by the domains of a level."""
+    """The nodes by domain of a level."""
     if level is None:
         return [list(snapshot.nodes)]
     found: dict[object, list[Node]] = {}
@@ -161,7 +160,7 @@ def may_stand(snapshot: Snapshot, workload: Workload, node: Node) -> bool:
 
 
 def gang_amount(snapshot: Snapshot, workload: Workload) -> Milli:
-    """What a job's gang counts at most."""
+    """The largest amount that a job's gang counts."""
     request = workload.request
     if request.groups:
         return sum(group.workers * group.shape.gpus for group in request.groups)
@@ -177,7 +176,7 @@ def gang_amount(snapshot: Snapshot, workload: Workload) -> Milli:
 
 
 def allowed(after: Snapshot, workload: Workload) -> bool:
-    """Whether limits, and for what can't be preempted guarantees, allow it beside what is held."""
+    """Whether limits (and guarantees, if non-preemptible) allow it beside current holdings."""
     asked = gang_amount(after, workload)
     for project in ancestors(after, workload.request.project):
         if project.limit is not None and held(after, project.name) + asked > project.limit:
@@ -204,7 +203,7 @@ def _allowed_beside(after: Snapshot, workload: Workload, project: Project) -> bo
 
 
 def partition_full(after: Snapshot, workload: Workload, node: Node) -> bool:
-    """Whether a limit in a partition keeps a job from a node. Who is on its way out counts until it is gone."""
+    """Whether a limit in a partition keeps a job from a node. Stopping workloads count until they end."""
     asked = gang_amount(after, workload)
     for project in ancestors(after, workload.request.project):
         for quota in project.quotas:

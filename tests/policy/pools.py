@@ -1,4 +1,4 @@
-"""Random pools for property tests: small, odd and valid. What runs in them stands where it may stand."""
+"""Random pools for property tests: small, odd and valid. Running workloads are placed validly."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from scheduler.model import (
+    BUILD_POOL,
+    TRAIN_POOL,
     Bounds,
     Environment,
     ForeignUse,
+    GpuType,
     JobId,
     Node,
     NodeName,
@@ -34,16 +37,19 @@ from scheduler.model import (
 )
 from scheduler.policy import Snapshot
 
+A100 = GpuType("A100")
+H100 = GpuType("H100")
+
 Draw = st.DrawFn
 
 NOW = 10_000.0
 LEVELS = ("block", "rack")
 RACKS = {"block": "b0", "rack": "r0"}, {"block": "b0", "rack": "r1"}
 MEASURED: list[tuple[RelativeThroughputs, RelativeThroughputs]] = [
-    ((("A100", 400), ("H100", 1000)), (("A100", 200),)),
-    ((("A100", 1000), ("V100", 300)), ()),
+    (((A100, 400), (H100, 1000)), ((A100, 200),)),
+    (((A100, 1000), (GpuType("V100"), 300)), ()),
 ]
-"""RelativeThroughputs by type of GPU, on one node and over several."""
+"""RelativeThroughputs by GPU type, on one node and across nodes."""
 
 
 @st.composite
@@ -57,11 +63,11 @@ def nodes(draw: Draw, most: int = 5) -> tuple[Node, ...]:
             Node(
                 name=NodeName(f"n{n}"),
                 gpus=gpus,
-                gpu_type=draw(st.sampled_from([None, "A100", "H100"])),
+                gpu_type=draw(st.sampled_from([None, A100, H100])),
                 gpu_memory=draw(st.sampled_from([None, 40_960, 81_920])),
                 cpus=draw(st.sampled_from([None, None, 4000, 16_000])),
                 memory=draw(st.sampled_from([None, None, 65_536])),
-                node_pool="build" if build else "train",
+                node_pool=BUILD_POOL if build else TRAIN_POOL,
                 labels=draw(st.sampled_from([{}, *RACKS])),
                 gpu_links=(tuple(range(gpus // 2)), tuple(range(gpus // 2, gpus))) if linked else (),
                 schedulable=draw(st.integers(0, 6)) > 0,
@@ -73,7 +79,7 @@ def nodes(draw: Draw, most: int = 5) -> tuple[Node, ...]:
 
 @st.composite
 def foreign(draw: Draw, gpus: int) -> ForeignUse:
-    """What others use on a node of so many GPUs."""
+    """Foreign use on a node with this number of GPUs."""
     shares = draw(st.dictionaries(st.integers(0, gpus - 1), st.sampled_from([250, 1000]))) if gpus else {}
     return ForeignUse(
         gpus=tuple(sorted(shares.items())),
@@ -88,9 +94,9 @@ LIMITS = st.sampled_from(
         (),
         (),
         (),
-        (Quota(limit=1000, gpu_type="A100"),),
-        (Quota(limit=2000, gpu_type="H100"), Quota(limit=3000, node_pool="train")),
-        (Quota(limit=500, node_pool="train", gpu_type="A100"),),
+        (Quota(limit=1000, gpu_type=A100),),
+        (Quota(limit=2000, gpu_type=H100), Quota(limit=3000, node_pool=TRAIN_POOL)),
+        (Quota(limit=500, node_pool=TRAIN_POOL, gpu_type=A100),),
     ]
 )
 
@@ -146,7 +152,7 @@ def requests(draw: Draw, leaves: list[ProjectName]) -> Request:
         min_workers=draw(st.integers(1, workers)) if draw(st.integers(0, 3)) == 0 else workers,
         priority=draw(st.sampled_from([50, 50, 50, 10, 90])),
         preemptible=draw(st.integers(0, 4)) > 0,
-        gpu_types=draw(st.sampled_from([None, None, None, ("A100",), ("A100", "H100")])),
+        gpu_types=draw(st.sampled_from([None, None, None, (A100,), (A100, H100)])),
         require=draw(st.sampled_from([None, None, None, None, "node", "rack"])),
         prefer=draw(st.sampled_from([None, None, "rack"])),
         min_runtime=draw(st.sampled_from([0.0, 0.0, 0.0, 600.0])),
@@ -158,7 +164,7 @@ def requests(draw: Draw, leaves: list[ProjectName]) -> Request:
 
 @st.composite
 def gangs(draw: Draw, request: Request) -> Request:
-    """The same request, of several groups of workers."""
+    """The same request with several groups of workers."""
     groups = tuple(
         WorkerGroup(
             f"g{n}",
@@ -177,8 +183,7 @@ def gangs(draw: Draw, request: Request) -> Request:
 
 @st.composite
 def snapshots(draw: Draw, most_jobs: int = 14, plain: bool = False) -> Snapshot:
-    """A pool with running, stopping and waiting jobs and sessions. `plain`: whole GPUs, one worker, one level, no
-    extras."""
+    """A pool with running, stopping and waiting jobs and sessions. `plain`: whole GPUs, one worker, one level."""
     tree = draw(projects())
     if plain:
         tree = tuple(Project(p.name, guaranteed=p.guaranteed or 0, created=p.created) for p in tree)
@@ -188,8 +193,8 @@ def snapshots(draw: Draw, most_jobs: int = 14, plain: bool = False) -> Snapshot:
         found = tuple(replace(node, foreign=ForeignUse()) for node in found)
     pool = Pool(
         node_pools=(
-            NodePool("build", Environment.BUILD),
-            NodePool("train", Environment.TRAIN, draw(st.sampled_from(PlacementStyle))),
+            NodePool(BUILD_POOL, Environment.BUILD),
+            NodePool(TRAIN_POOL, Environment.TRAIN, draw(st.sampled_from(PlacementStyle))),
         ),
         projects=tree,
         users=(User(UserName("ada"), 2000),),
@@ -227,7 +232,7 @@ def snapshots(draw: Draw, most_jobs: int = 14, plain: bool = False) -> Snapshot:
 
 @st.composite
 def busy(draw: Draw) -> Snapshot:
-    """A pool as full as can be of jobs that would fit anywhere in it, and a few of everybody's that wait."""
+    """A full pool of jobs that would fit anywhere in it, and a few waiting jobs of each project."""
     snapshot = draw(snapshots(most_jobs=0))
     sizes = draw(st.lists(st.sampled_from([2, 4, 4]), min_size=1, max_size=3))
     found = tuple(Node(NodeName(f"n{n}"), gpus=gpus, labels=RACKS[n % 2]) for n, gpus in enumerate(sizes))
@@ -254,9 +259,9 @@ def busy(draw: Draw) -> Snapshot:
 
 @st.composite
 def nominations(draw: Draw, nodes: tuple[Node, ...], request: Request) -> tuple[WorkerPlacement, ...]:
-    """Places that once were there for it: they may be somebody else's now, or on a node that is gone.
+    """Places that once were free for it: they may be taken now, or on a node that has left.
 
-    No plan ever promised one that breaks a required level, which a `Floor` knows nothing of.
+    No plan ever nominated places that break a required level, which a `Floor` does not check.
     """
     if request.require is not None:
         return ()
@@ -266,7 +271,7 @@ def nominations(draw: Draw, nodes: tuple[Node, ...], request: Request) -> tuple[
 
 
 def _run(draw: Draw, floor: Floor, workload: Workload) -> Workload:
-    """The same workload running, where there is room for it."""
+    """The same workload running, if there is room for it."""
     workers = draw(st.integers(workload.request.min_workers, workload.request.workers))
     placement = floor.stand(workload.request, workers)
     if placement is None:
@@ -285,7 +290,7 @@ def _run(draw: Draw, floor: Floor, workload: Workload) -> Workload:
 
 
 class Floor:
-    """What is free on some nodes, told as simply as can be: one number for each GPU, CPUs and memory."""
+    """The free capacity of some nodes, in the simplest form: one number for each GPU, CPUs and memory."""
 
     def __init__(self, nodes: tuple[Node, ...]) -> None:
         self.nodes = {node.name: node for node in nodes}
@@ -318,7 +323,7 @@ class Floor:
         self.take(replace(worker, share=-worker.share), Shape(0, None, -(shape.cpus or 0), -(shape.memory or 0)))
 
     def fits(self, node: Node, shape: Shape) -> int:
-        """How many workers of a shape the node has room for."""
+        """How many workers of a shape fit on the node."""
         counts = [1 << 30]
         for left, asked in ((self.cpus[node.name], shape.cpus), (self.memory[node.name], shape.memory)):
             if left is not None and asked:
@@ -335,7 +340,7 @@ class Floor:
         return min(counts)
 
     def has_capacity(self, request: Request, nodes: list[Node]) -> bool:
-        """Whether a gang fits on these nodes (for one of several groups: if it is seated one worker after another)."""
+        """Whether a gang fits on these nodes (with several groups: if its workers are placed one by one)."""
         if not request.groups:
             return sum(self.fits(node, request.shape) for node in nodes) >= request.min_workers
         workers = self.stand(request, request.min_workers, nodes)
@@ -353,7 +358,7 @@ class Floor:
     def stand(
         self, request: Request, workers: int, nodes: Iterable[Node] | None = None
     ) -> tuple[WorkerPlacement, ...] | None:
-        """Put workers wherever they fit, one after the other; None (and nothing taken) where they don't."""
+        """Place workers one by one, first fit; None (and nothing taken) if they do not fit."""
         before = {name: list(gpus) for name, gpus in self.gpus.items()}, dict(self.cpus), dict(self.memory)
         placement, among = [], list(self.nodes.values() if nodes is None else nodes)
         for shape in request.shapes[:workers]:

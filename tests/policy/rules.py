@@ -1,4 +1,4 @@
-"""The rules that always hold, each as a check of one plan for one snapshot. The design numbers them."""
+"""The invariants, each as a check of one plan for one snapshot. The design numbers them."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ MORE = (Action.START, Action.GROW, Action.MOVE)
 
 
 def has_promise(workload: Workload, decision: Decision) -> bool:
-    """Whether it is on its way out and goes on elsewhere."""
+    """Whether it is stopping and will continue elsewhere."""
     return workload.stopping and decision.action is Action.KEEP and decision.placement != ()
 
 
 def victims(snapshot: Snapshot, plan: Plan) -> dict[str, list[Workload]]:
-    """Those who stop or shrink though they could go on, with those who wait for it."""
+    """The workloads that stop or shrink though they could continue, with those that wait for them."""
     by_id = {w.id: w for w in snapshot.workloads}
     found: dict[str, list[Workload]] = {
         w.id: []
@@ -64,7 +64,7 @@ def every_workload_has_a_decision_with_a_reason(snapshot: Snapshot, plan: Plan) 
 
 
 def no_gpu_is_given_twice(snapshot: Snapshot, plan: Plan) -> None:
-    """Rule 1, once the plan is carried out, and at once by those who wait for nobody."""
+    """Rule 1, after the plan is carried out, and immediately for those that wait for no victim."""
     at_once, in_the_end = Floor(snapshot.nodes), Floor(snapshot.nodes)
     for workload in snapshot.workloads:
         decision = plan.decisions[workload.id]
@@ -89,7 +89,7 @@ def a_gang_is_whole_or_not_there(snapshot: Snapshot, plan: Plan) -> None:
 
 
 def workers_stand_where_they_may(snapshot: Snapshot, plan: Plan) -> None:
-    """Node pools, types, sizes and the topology that is a rule; on nodes that are there."""
+    """Node pools, types, sizes and required topology; on existing nodes."""
     nodes = {node.name: node for node in snapshot.nodes}
     for workload in snapshot.workloads:
         decision, request = plan.decisions[workload.id], workload.request
@@ -157,7 +157,7 @@ def limits_and_guarantees_hold_down_the_tree(snapshot: Snapshot, plan: Plan) -> 
 
 
 def limits_hold_at_once(snapshot: Snapshot, plan: Plan) -> None:
-    """Who starts now starts beside those on their way out, and the project holds no more than its limit even so."""
+    """Starting workloads and stopping ones together stay within the project's limit."""
     for project in snapshot.pool.projects:
         if project.limit is None:
             continue
@@ -173,7 +173,7 @@ def limits_hold_at_once(snapshot: Snapshot, plan: Plan) -> None:
 
 
 def nobody_is_stopped_for_nothing(snapshot: Snapshot, plan: Plan) -> None:
-    """Rule 7: who is stopped or shrinks is awaited by somebody who starts; who may not be stopped is not."""
+    """Rule 7: each victim is needed by a workload that starts; non-preemptible workloads are no victims."""
     for id, newcomers in victims(snapshot, plan).items():
         victim = next(w for w in snapshot.workloads if w.id == id)
         assert newcomers
@@ -187,9 +187,9 @@ def nobody_is_stopped_for_nothing(snapshot: Snapshot, plan: Plan) -> None:
 
 
 def nobody_is_stopped_who_could_stay(snapshot: Snapshot, plan: Plan) -> None:
-    """Rule 7: nobody is stopped whose place stays free in the end."""
+    """Rule 7: no victim's place stays free in the end."""
     if any(p.limit is not None or p.quotas or p.cpus.limit or p.memory.limit for p in snapshot.pool.projects):
-        return  # a limit may be what somebody was stopped for
+        return  # a limit may be the reason for a stop
     floor = Floor(snapshot.nodes)
     for workload in snapshot.workloads:
         for worker, shape in standing(snapshot, workload, plan.decisions[workload.id].placement):
@@ -207,8 +207,8 @@ def nobody_is_stopped_who_could_stay(snapshot: Snapshot, plan: Plan) -> None:
 def nothing_inside_a_guarantee_is_lost_to_others(snapshot: Snapshot, plan: Plan) -> None:
     """Rule 4, at every level of the tree: down to its guarantee at most, but for one gang that straddles it.
 
-    What a project starts in the same plan counts, too: it may have started before others took from it. A guarantee
-    without bound ends at the limit. Inside its guarantee is a project that is so in GPUs, CPUs and memory.
+    Starts of the project in the same plan count, too: they may precede the preemptions. An unbounded guarantee ends at
+    the limit. A project is inside its guarantee if it is in GPUs, CPUs and memory.
     """
     by_id = {w.id: w for w in snapshot.workloads}
     for project in snapshot.pool.projects:
@@ -231,7 +231,7 @@ def nothing_inside_a_guarantee_is_lost_to_others(snapshot: Snapshot, plan: Plan)
 
 
 def _was_over_beside(snapshot: Snapshot, plan: Plan, project: Project) -> bool:
-    """Whether a project held or got more CPUs or memory than it is guaranteed."""
+    """Whether a project held or got more CPUs or memory than its guarantee."""
     names = below(snapshot, project.name)
     begun = beside(
         placed
@@ -246,8 +246,7 @@ def _was_over_beside(snapshot: Snapshot, plan: Plan, project: Project) -> bool:
 
 
 def no_gpu_is_idle_while_a_job_that_fits_waits(snapshot: Snapshot, plan: Plan) -> None:
-    """Rule 5, where nothing is reserved: where there is room for a job that waits, a limit or a guarantee is in the
-    way."""
+    """Rule 5, without reservations: a waiting job that fits is blocked by a limit or a guarantee."""
     if snapshot.pool.settings.reservations:
         settings = replace(snapshot.pool.settings, reservations=0)
         snapshot = replace(snapshot, pool=replace(snapshot.pool, settings=settings))
@@ -278,7 +277,7 @@ def no_gpu_is_idle_while_a_job_that_fits_waits(snapshot: Snapshot, plan: Plan) -
 
 
 def the_same_snapshot_gives_the_same_plan(snapshot: Snapshot, plan: Plan) -> None:
-    """Rule 8, in whatever order the snapshot names its workloads."""
+    """Rule 8, in any order of the snapshot's workloads."""
     workloads = list(snapshot.workloads)
     mixed = Random(len(workloads)).sample(workloads, len(workloads))
     for order in (workloads, workloads[::-1], mixed):
@@ -289,7 +288,7 @@ def the_same_snapshot_gives_the_same_plan(snapshot: Snapshot, plan: Plan) -> Non
 
 
 def nobody_takes_turns(snapshot: Snapshot, plan: Plan) -> None:
-    """Rule 7: carried out again and again at one instant, plans come to rest."""
+    """Rule 7: plans carried out repeatedly at one instant converge."""
     stops = 0
     for _ in range(3 * len(snapshot.workloads) + 3):
         if not plan.changes:

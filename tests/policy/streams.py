@@ -1,7 +1,6 @@
-"""A pool as time goes by: jobs and sessions come and end, nodes fail and return, promises change, plans are carried
-out.
+"""A pool over time: jobs and sessions arrive and end, nodes fail and return, guarantees change, plans are carried out.
 
-Who is stopped takes a while to go, as in production: until then it is in the way, and who was promised its place waits.
+A stopped workload takes a while to end, as in production: until then it holds its place, and the nominated one waits.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from scheduler.model import (
     Environment,
     ForeignUse,
+    GpuType,
     JobId,
     Node,
     NodeName,
@@ -35,12 +35,12 @@ KINDS = (
 
 
 NODE_CHANGES = ("node", "node", "lose", "lose", "come", "foreign", "foreign")
-"""Those of nodes: also while jobs run on them, and with others using what jobs hold already."""
+"""Events of nodes: also while jobs run on them, and with foreign use of GPUs that jobs hold."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something happens: `kind`, to the one that `which` points at, `after` seconds."""
+    """An event: `kind`, its target `which`, and its delay `after` in seconds."""
 
     kind: str
     which: int
@@ -55,7 +55,7 @@ def leaves(snapshot: Snapshot) -> list[ProjectName]:
 
 @st.composite
 def events(draw: st.DrawFn, leaves: list[ProjectName], most: int = 25, kinds: tuple[str, ...] = KINDS) -> list[Event]:
-    """What happens to a pool with these leaf projects."""
+    """The events of a pool with these leaf projects."""
     return [
         Event(
             draw(st.sampled_from(kinds)),
@@ -68,7 +68,7 @@ def events(draw: st.DrawFn, leaves: list[ProjectName], most: int = 25, kinds: tu
 
 
 class Stream:
-    """`snapshot` is the pool as it is now. Every event and every plan carried out gives another one."""
+    """`snapshot` is the pool's current state. Every event and every executed plan replaces it."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -77,7 +77,7 @@ class Stream:
         self._count = 0
 
     def carry_out(self, plan: Plan) -> None:
-        """As the controller does: starts that wait for others are promises, and who is stopped is on its way out."""
+        """As the controller does: starts that wait for victims are nominations, and victims are stopping."""
         self.snapshot = replace(
             self.snapshot,
             workloads=tuple(self._after(w, plan) for w in self.snapshot.workloads),
@@ -145,7 +145,7 @@ class Stream:
         self._with(which, "running", lambda w: self.ended.append(w.id))
 
     def _gone(self, which: int) -> None:
-        """Who was on its way out is queued again, with its age."""
+        """A stopping workload is queued again, with its age."""
         now = self.snapshot.now
         self._with(
             which,
@@ -154,27 +154,31 @@ class Stream:
         )
 
     def _turn(self, which: int) -> None:
-        """A node takes nobody any more, or does again."""
+        """Cordon a node, or uncordon it."""
         node = self.nodes[which % len(self.nodes)]
         self._nodes([replace(n, schedulable=not n.schedulable) if n.name == node.name else n for n in self.nodes])
 
     def _lose(self, which: int) -> None:
-        """A node is gone with all that stands on it, or is back."""
+        """Remove a node with its workloads, or bring it back."""
         name = self.nodes[which % len(self.nodes)].name
         there = {node.name for node in self.snapshot.nodes}
         left = there ^ {name}
         self._nodes(self.nodes, left)
 
     def _come(self, which: int) -> None:
-        """A node is new, or one that was lost is back after all the others."""
+        """Add a new node, or bring a lost one back at the end of the list."""
         there = {node.name for node in self.snapshot.nodes}
         lost = [node for node in self.nodes if node.name not in there]
-        new = lost[which % len(lost)] if lost else Node(NodeName(f"m{len(self.nodes)}"), (1, 4)[which % 2], "A100")
+        new = (
+            lost[which % len(lost)]
+            if lost
+            else Node(NodeName(f"m{len(self.nodes)}"), (1, 4)[which % 2], GpuType("A100"))
+        )
         nodes = [node for node in self.nodes if node is not new]
         self._nodes([*nodes, new], there | {new.name})
 
     def _use(self, which: int) -> None:
-        """Others use more or less of a node than before, also of what jobs hold."""
+        """Change the foreign use of a node, also of what jobs hold."""
         node = self.nodes[which % len(self.nodes)]
         shares = [(gpu, (250, 1000)[(which + gpu) % 2]) for gpu in range(node.gpus) if which >> gpu & 2]
         used = ForeignUse(
@@ -189,11 +193,11 @@ class Stream:
         back = there - {node.name for node in self.snapshot.nodes}
         work = tuple(
             w for w in self.snapshot.workloads if not (w.running and any(p.node in back for p in w.placement))
-        )  # a node comes back empty
+        )  # a node returns empty
         self.snapshot = replace(self.snapshot, nodes=tuple(n for n in self.nodes if n.name in there), workloads=work)
 
     def _promise(self, which: int, request: Request) -> None:
-        """Another guarantee, limit and weight for a project."""
+        """Change a project's guarantee, limit and weight."""
         pool = self.snapshot.pool
         chosen = pool.projects[which % len(pool.projects)]
         guaranteed = (0, 1000, 4000, None)[which % 4]

@@ -1,4 +1,4 @@
-"""What keeps a job waiting, as people and as programs are told."""
+"""Why a job waits, as sentences and as data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.model import ProjectName, UserName
+from scheduler.model import GpuType, ProjectName, UserName
 from scheduler.policy.blocking import (
     AboveShare,
     AtLimit,
@@ -49,12 +49,12 @@ TOLD: list[tuple[PolicyBlocker, str, dict[str, Any]]] = [
         {"kind": "guarantee", "project": "p", "guaranteed": 4, "allocated": 3.5, "asked": 1},
     ),
     (
-        NoGpuOfType("2 GPUs", ("A100", "H100"), exists=False),
+        NoGpuOfType("2 GPUs", (GpuType("A100"), GpuType("H100")), exists=False),
         "Needs GPUs of type A100 or H100. No node that this job may use has them.",
         {"kind": "gpu_type", "gpu_types": ["A100", "H100"]},
     ),
     (
-        NoGpuOfType("2 GPUs", ("A100",), exists=True),
+        NoGpuOfType("2 GPUs", (GpuType("A100"),), exists=True),
         "Needs 2 GPUs of type A100. All GPUs of this type are in use.",
         {"kind": "gpu_type", "gpu_types": ["A100"]},
     ),
@@ -124,7 +124,7 @@ TOLD: list[tuple[PolicyBlocker, str, dict[str, Any]]] = [
 @pytest.mark.parametrize(
     ("blocker", "told", "printed"), TOLD, ids=[f"{type(each[0]).__name__}-{n}" for n, each in enumerate(TOLD)]
 )
-def test_what_is_told(blocker: PolicyBlocker, told: str, printed: dict[str, Any]) -> None:
+def test_the_sentence_of_each_blocker(blocker: PolicyBlocker, told: str, printed: dict[str, Any]) -> None:
     assert sentence(blocker) == told
     assert as_json(blocker) == printed
 
@@ -138,5 +138,5 @@ def test_what_is_told(blocker: PolicyBlocker, told: str, printed: dict[str, Any]
         (tuple("abcde"), "a, b and 3 others"),
     ],
 )
-def test_a_few_names(ids: tuple[str, ...], words: str) -> None:
+def test_long_lists_of_names_are_shortened(ids: tuple[str, ...], words: str) -> None:
     assert names(ids) == words

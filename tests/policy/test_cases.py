@@ -1,4 +1,4 @@
-"""What the policy decides, by example: see `cases.yaml`."""
+"""Decisions of the policy by example: see `cases.yaml`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_case(name: str) -> None:
 
 
 def told(job: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
-    """What is expected, as it is."""
+    """The actual results, in the form of the expectations."""
     facts = {
         "action": job["action"],
         "after": job.get("after", []),

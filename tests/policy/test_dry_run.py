@@ -1,4 +1,4 @@
-"""What would happen to a job if it were submitted now."""
+"""The dry run of a submission."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def without(snapshot: Snapshot, workload: Workload) -> DryRun:
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(snapshots(most_jobs=10))
-def test_it_says_what_the_plan_with_the_job_decides(snapshot: Snapshot) -> None:
+def test_a_dry_run_equals_the_plan_with_the_job(snapshot: Snapshot) -> None:
     plan = decide(snapshot)
     then = carry_out(snapshot, plan)
     over = decide(then).stop_order.over_quota  # who is over quota once it has been carried out
@@ -61,7 +61,7 @@ def test_a_job_beyond_the_guarantee_starts_on_idle_gpus_over_quota() -> None:
     assert (found.decision.action, found.decision.after, found.over_quota) == (Action.START, (), True)
 
 
-def test_a_job_that_waits_is_told_when_it_starts() -> None:
+def test_a_waiting_job_has_an_estimated_start_in_a_dry_run() -> None:
     found = tried("""
         nodes: [{name: n0, gpus: 1}]
         projects: [{name: a}]

@@ -1,4 +1,4 @@
-"""Rule 7 of the design: elastic jobs shrink before anyone is stopped."""
+"""Rule 7 of the design: elastic jobs shrink before any job is stopped."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ many = settings(max_examples=80, deadline=None, suppress_health_check=list(Healt
 
 @st.composite
 def full_pools(draw: st.DrawFn) -> Snapshot:
-    """One project without a guarantee fills all nodes with elastic and other jobs; another one wants its guarantee."""
+    """A project without a guarantee fills all nodes with elastic and other jobs; another one claims its guarantee."""
     nodes = tuple(Node(NodeName(f"n{n}"), gpus=4) for n in range(draw(st.integers(1, 3))))
     free = [(node.name, gpu) for node in nodes for gpu in range(node.gpus)]
     guaranteed = draw(st.integers(1, len(free)))
@@ -56,7 +56,7 @@ def full_pools(draw: st.DrawFn) -> Snapshot:
 
 @many
 @given(full_pools())
-def test_elastic_jobs_shrink_before_anyone_is_stopped(snapshot: Snapshot) -> None:
+def test_elastic_jobs_shrink_before_any_job_is_stopped(snapshot: Snapshot) -> None:
     plan = decide(snapshot)
     running = [w for w in snapshot.workloads if w.running]
     if any(plan.decisions[w.id].action is Action.STOP for w in running):
@@ -64,7 +64,7 @@ def test_elastic_jobs_shrink_before_anyone_is_stopped(snapshot: Snapshot) -> Non
             assert len(plan.decisions[workload.id].placement) in (0, workload.request.min_workers)
 
 
-def test_surplus_workers_make_room_for_a_job_of_the_same_project_and_it_is_told_so() -> None:
+def test_surplus_workers_make_room_for_a_job_of_the_same_project_with_a_reason() -> None:
     elastic = Workload(
         JobId("elastic"),
         Request(ProjectName("a"), workers=3, min_workers=1),
@@ -82,8 +82,8 @@ def test_surplus_workers_make_room_for_a_job_of_the_same_project_and_it_is_told_
     assert decision.reason == "waiting of the same project needs their GPUs."
 
 
-def test_an_elastic_job_does_not_grow_onto_a_node_that_takes_no_more_jobs() -> None:
-    """Not even where somebody who gives way holds GPUs there, in the domain that it requires."""
+def test_an_elastic_job_does_not_grow_onto_a_cordoned_node() -> None:
+    """Not even where a victim holds GPUs there, in the required domain."""
 
     def running(id: str, project: str, node: str, gpus: tuple[int, ...], **asked: Any) -> Workload:
         places = tuple(WorkerPlacement(NodeName(node), (gpu,)) for gpu in gpus)

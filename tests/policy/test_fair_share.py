@@ -1,4 +1,4 @@
-"""Fair share against a slow reference that follows the paragraph of the documentation word by word, and by example."""
+"""Fair share compared with a slow reference that follows the documentation literally, and by example."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.model import ONE, Milli, Project, ProjectName
-from scheduler.policy.fairshare import share_out
-from scheduler.policy.projects import ProjectState, build_tree
+from scheduler.policy.fairshare import FairShares, share_out
+from scheduler.policy.projects import ChangedProjects, ProjectState, build_tree
 
 INFINITE = 10**15
 
 
 Usage = dict[str, float]
-"""What each project has used of the pool recently."""
+"""The recent use of each project."""
 
 
 def reference(
     projects: list[Project], demands: dict[str, Milli], total: Milli, k: Fraction, usage: Usage
 ) -> dict[str, Milli]:
-    """Level by level, with exact fractions and no thought of speed."""
+    """Level by level, with exact fractions, without optimisation."""
     shares: dict[str, Milli] = {}
     below: dict[str | None, list[Project]] = {}
     for project in projects:
@@ -130,7 +130,7 @@ def shares_of(
 
 @settings(max_examples=600, deadline=None)
 @given(trees())
-def test_fair_share_is_that_of_the_reference(
+def test_fair_shares_equal_those_of_the_reference(
     tree: tuple[list[Project], dict[str, Milli], Milli, float, Usage],
 ) -> None:
     projects, demands, total, k, usage = tree
@@ -139,8 +139,31 @@ def test_fair_share_is_that_of_the_reference(
 
 
 @settings(max_examples=300, deadline=None)
+@given(trees(), st.lists(st.tuples(st.integers(0, 7), st.integers(0, 20_000), st.integers(0, 64)), max_size=12))
+def test_incremental_shares_equal_recomputed_shares(
+    drawn: tuple[list[Project], dict[str, Milli], Milli, float, Usage], steps: list[tuple[int, Milli, int]]
+) -> None:
+    projects, demands, total, *_ = drawn
+    tree, leaves = build_tree(projects), sorted(demands)
+    changed = ChangedProjects(tree.values())
+    for project in tree.values():
+        project.changed = changed
+    kept = FairShares([a for a in tree.values() if a.parent is None], changed)
+    for name, demand in demands.items():
+        tree[ProjectName(name)].ask(demand)
+    for number, demand, gpus in [(0, demands[leaves[0]], total // ONE), *steps]:
+        leaf, before = leaves[number % len(leaves)], {name: project.share for name, project in tree.items()}
+        tree[ProjectName(leaf)].ask(demand - demands[leaf])
+        demands[leaf] = demand
+        changed.sums.clear()
+        kept.share_out(gpus * ONE)
+        assert {name: project.share for name, project in tree.items()} == shares_of(projects, demands, gpus * ONE)
+        assert changed.sums == {project for name, project in tree.items() if project.share != before[name]}
+
+
+@settings(max_examples=300, deadline=None)
 @given(trees())
-def test_promises_are_kept_and_nothing_is_lost(
+def test_guarantees_are_met_and_all_capacity_is_shared_out(
     drawn: tuple[list[Project], dict[str, Milli], Milli, float, Usage],
 ) -> None:
     projects, demands, total, k, usage = drawn
@@ -220,7 +243,7 @@ PROJECTS = {
 
 
 @pytest.mark.parametrize("case", PROJECTS)
-def test_by_example(case: str) -> None:
+def test_fair_share_examples(case: str) -> None:
     projects, demands, expected = PROJECTS[case]
     assert shares_of(projects, demands, 8000) == expected
 
@@ -235,6 +258,6 @@ def test_recent_use_lowers_the_surplus_but_never_the_guarantee() -> None:
     }
 
 
-def test_a_project_knows_its_due() -> None:
+def test_the_due_of_a_project_without_a_guarantee_is_its_limit() -> None:
     project = ProjectState(Project(ProjectName("a"), guaranteed=None, limit=4000), None)
     assert project.due == 4000

@@ -1,4 +1,4 @@
-"""When jobs will start: the policy played forward over declared run times."""
+"""Estimated starts: the policy simulated over declared run times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def starts(text: str) -> Mapping[WorkloadId, float]:
     return forecast(snapshot).starts
 
 
-def test_one_after_the_other() -> None:
+def test_jobs_start_one_after_another() -> None:
     assert starts("""
         nodes: [{name: n0, gpus: 1}]
         projects: [{name: a}]
@@ -32,7 +32,7 @@ def test_one_after_the_other() -> None:
     """) == {"first": 60.0, "second": 90.0, "last": 190.0}
 
 
-def test_nobody_knows_when_a_job_without_a_run_time_ends() -> None:
+def test_a_job_without_a_run_time_has_no_expected_end() -> None:
     assert starts("""
         nodes: [{name: n0, gpus: 2}]
         projects: [{name: a}]
@@ -60,7 +60,7 @@ def test_a_reclaim_starts_at_once_and_its_victim_when_there_is_room_again() -> N
 
 
 def played(snapshot: Snapshot) -> dict[str, float]:
-    """The same told as plainly as can be: every plan is made anew of the whole snapshot."""
+    """The simplest reference: every plan is computed from the whole snapshot."""
     begin, starts = snapshot.now, dict[str, float]()
 
     def end(workload: Workload) -> float:
@@ -93,11 +93,11 @@ def played(snapshot: Snapshot) -> dict[str, float]:
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(snapshots(most_jobs=10))
-def test_it_is_the_policy_played_forward(snapshot: Snapshot) -> None:
+def test_a_forecast_equals_repeated_plans(snapshot: Snapshot) -> None:
     assert dict(forecast(snapshot).starts) == played(snapshot)
 
 
-def test_where_it_stops_looking_it_says_how_far_it_has_seen() -> None:
+def test_a_bounded_forecast_reports_its_horizon() -> None:
     jobs = "\n".join(f"  - {{name: j{n:03}, project: a, expected_runtime: 10}}" for n in range(STEPS + 9))
     (snapshot,) = read(f"nodes: [{{name: n0, gpus: 1}}]\nprojects: [{{name: a}}]\njobs:\n{jobs}")
     found = forecast(snapshot)
@@ -107,7 +107,7 @@ def test_where_it_stops_looking_it_says_how_far_it_has_seen() -> None:
     assert max(found.starts.values()) <= found.until
 
 
-def test_it_waits_for_what_protects_a_victim_to_end() -> None:
+def test_a_reclaim_waits_until_its_victim_is_no_longer_protected() -> None:
     assert starts("""
         nodes: [{name: n0, gpus: 1}]
         projects: [{name: over}, {name: due, guaranteed: 1}]

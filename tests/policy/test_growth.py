@@ -1,4 +1,4 @@
-"""When a running job is ended to begin again with more workers, and when it had rather go on as it is."""
+"""When a running job is restarted with more workers, and when it continues unchanged."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
-from scheduler.model import JobId, NodeName, ProjectName, Quota, Settings
+from scheduler.model import GpuType, JobId, NodeName, ProjectName, Quota, Settings
 from scheduler.policy import Action, Decision, Plan, Snapshot, decide
 from scheduler.policy.play import carry_out
 from scheduler.scenario import read
 
+A100 = GpuType("A100")
+
 
 def pool(interval: float = 300, **job: Any) -> Snapshot:
-    """A job of one to four workers has run for 400 s and saved its state; three GPUs stand idle."""
+    """A job of one to four workers has run for 400 s and saved its state; three GPUs are idle."""
     (snapshot,) = read(f"""
         nodes: [{{name: n0, gpus: 4}}]
         projects: [{{name: a}}]
@@ -34,24 +36,24 @@ def decided(snapshot: Snapshot) -> tuple[Plan, Decision]:
     return plan, plan.decisions[JobId("e")]
 
 
-def test_it_grows_once_it_has_run_for_long_enough() -> None:
+def test_an_elastic_job_grows_once_it_has_run_for_long_enough() -> None:
     _, decision = decided(pool(300))
     assert (decision.action, len(decision.placement)) == (Action.GROW, 4)
 
 
-def test_it_does_not_before_and_is_looked_at_again_when_it_may() -> None:
+def test_a_job_is_planned_again_when_it_may_grow_and_does_not_grow_earlier() -> None:
     plan, decision = decided(pool(500))
     assert (decision.action, plan.again_at) == (Action.KEEP, 100.0)
 
 
-def test_it_is_not_looked_at_again_where_there_is_nothing_to_grow_on() -> None:
+def test_it_is_not_planned_again_without_gpus_to_grow_on() -> None:
     snapshot = pool(500)
     (node,) = snapshot.nodes
     plan, decision = decided(replace(snapshot, nodes=(replace(node, gpus=1),)))
     assert (decision.action, plan.again_at) == (Action.KEEP, None)
 
 
-def test_the_time_that_it_was_promised_to_run_undisturbed_is_its_own() -> None:
+def test_it_does_not_grow_within_its_minimum_run_time() -> None:
     plan, decision = decided(pool(300, min_runtime=1000.0))
     assert (decision.action, plan.again_at) == (Action.KEEP, 600.0)
 
@@ -69,7 +71,7 @@ def test_it_is_not_restarted_where_that_would_lose_more_than_it_gains(job: dict[
     assert (decision.action, plan.again_at) == (Action.KEEP, None)
 
 
-def test_one_that_runs_longer_than_was_expected_may_run_for_long() -> None:
+def test_a_job_that_exceeds_its_expected_run_time_may_run_for_long() -> None:
     _, decision = decided(pool(300, expected_runtime=350.0))
     assert decision.action is Action.GROW
 
@@ -82,7 +84,7 @@ def test_where_a_restart_costs_nothing_it_grows_at_once() -> None:
     assert Settings().resize_interval == 300
 
 
-def test_one_that_waits_takes_all_it_can_have_when_it_starts() -> None:
+def test_a_waiting_elastic_job_starts_as_large_as_possible() -> None:
     snapshot = pool(300)
     (job,) = snapshot.workloads
     waiting = replace(job, running=False, started=None, checkpointed=None, placement=())
@@ -111,12 +113,15 @@ def test_shrinking_is_never_delayed() -> None:
     assert plan.decisions[JobId("n")].after == ("e",)
 
 
-def test_one_that_could_not_begin_again_where_it_stands_stays_as_it_is() -> None:
-    """Since then its project's limit there was lowered."""
+def test_a_job_that_could_not_restart_in_its_places_does_not_grow() -> None:
+    """Its project's limit there was lowered after the nomination."""
     snapshot = pool(300)
     (project,) = snapshot.pool.projects
-    nodes = (replace(snapshot.nodes[0], gpus=1, gpu_type="A100"), replace(snapshot.nodes[0], name=NodeName("n1")))
-    limited = replace(project, quotas=(Quota(limit=500, gpu_type="A100"),))
+    nodes = (
+        replace(snapshot.nodes[0], gpus=1, gpu_type=A100),
+        replace(snapshot.nodes[0], name=NodeName("n1")),
+    )
+    limited = replace(project, quotas=(Quota(limit=500, gpu_type=A100),))
     pools = replace(snapshot.pool, projects=(limited,))
     _, decision = decided(replace(snapshot, nodes=nodes, pool=pools))
     assert decision.action is Action.KEEP

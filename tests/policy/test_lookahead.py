@@ -1,4 +1,4 @@
-"""A guarantee that changes by calendar finds its GPUs: who can't be stopped then is not started in its way."""
+"""A guarantee that rises by calendar finds its GPUs: non-preemptible jobs are not started in its way."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ many = settings(max_examples=100, deadline=None, suppress_health_check=list(Heal
 
 
 def pool(guaranteed: int, then: int, lab: int = 0, after: int | None = None) -> Pool:
-    """The class is guaranteed so many GPUs now, others from nine, and others again an hour after that."""
+    """The class's guarantee: its amounts now, from nine, and an hour later."""
     changes = [GuaranteeChange(NINE, then * ONE)]
     if after is not None:
         changes.append(GuaranteeChange(2 * NINE, after * ONE))
@@ -55,12 +55,12 @@ def reason(pool: Pool, *jobs: Workload) -> str:
     return decide(Snapshot(0.0, pool, (NODE,), jobs)).decisions[jobs[-1].id].reason
 
 
-def test_who_may_be_stopped_at_nine_uses_the_gpus_until_then() -> None:
+def test_preemptible_jobs_use_the_gpus_until_the_window_begins() -> None:
     jobs = [job("plain", LAB), job("short", LAB, min_runtime=NINE), job("long", LAB, expected_runtime=1e6)]
     assert started(pool(0, 4), *jobs) == ["plain", "short", "long"]
 
 
-def test_who_is_protected_for_longer_starts_only_if_it_ends_before() -> None:
+def test_protected_jobs_start_only_if_they_end_before_the_window() -> None:
     stays, ends = job("stays", LAB, min_runtime=NINE + 1), job("ends", LAB, min_runtime=NINE + 1, expected_runtime=NINE)
     assert started(pool(0, 4), stays, ends) == ["ends"]
     assert reason(pool(0, 4), stays) == (
@@ -69,13 +69,13 @@ def test_who_is_protected_for_longer_starts_only_if_it_ends_before() -> None:
     )
 
 
-def test_what_is_not_guaranteed_at_nine_may_be_held_by_anybody() -> None:
+def test_gpus_that_are_not_guaranteed_in_the_window_may_be_held_by_any_job() -> None:
     jobs = [job(f"j{n}", LAB, min_runtime=1e6) for n in range(4)]
     assert started(pool(0, 3), *jobs) == ["j0"]
     assert started(pool(0, 2, lab=2), *jobs) == ["j0", "j1"]
 
 
-def test_who_cant_be_preempted_starts_only_inside_what_is_guaranteed_until_it_ends() -> None:
+def test_non_preemptible_jobs_start_only_inside_their_guarantee_until_they_end() -> None:
     stays, ends = job("stays", CLASS, preemptible=False), job("ends", CLASS, preemptible=False, expected_runtime=NINE)
     assert started(pool(4, 0), stays, ends) == ["ends"]
     assert started(pool(4, 1), stays, job("too", CLASS, preemptible=False), ends) == ["stays", "ends"]

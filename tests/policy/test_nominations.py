@@ -1,4 +1,4 @@
-"""A job whose victims are on their way out keeps the places that the plan before promised it."""
+"""A job keeps its nominated places while its victims are stopping."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.scenario import read
 
 
 def half_gone() -> Snapshot:
-    """One of two victims has ended, the other is still on its way; an older job could use the GPU that is free."""
+    """One of two victims has ended, the other is stopping; an older job could use the free GPU."""
     (snapshot,) = read("""
         nodes: [{name: n0, gpus: 2}]
         projects: [{name: over}, {name: due, guaranteed: 2, created: 1}]
@@ -23,7 +23,7 @@ def half_gone() -> Snapshot:
     return snapshot
 
 
-def test_a_nomination_is_honoured_before_anybody_else_is_asked() -> None:
+def test_a_nomination_is_honoured_before_other_jobs() -> None:
     snapshot = half_gone()
     v, gang, old = snapshot.workloads
     nominated = replace(gang, nomination=(WorkerPlacement(NodeName("n0"), (0, 1)),))
@@ -33,13 +33,13 @@ def test_a_nomination_is_honoured_before_anybody_else_is_asked() -> None:
     assert plan.decisions[JobId("old")].action is Action.WAIT
 
 
-def test_without_a_nomination_the_order_decides() -> None:
+def test_without_a_nomination_the_queue_order_decides() -> None:
     plan = decide(half_gone())
     assert plan.decisions[JobId("old")].action is Action.START
     assert plan.decisions[JobId("gang")].action is Action.WAIT
 
 
-def test_a_nomination_for_what_is_not_there_has_lapsed() -> None:
+def test_a_nomination_for_missing_gpus_lapses() -> None:
     snapshot = half_gone()
     v, gang, old = snapshot.workloads
     for places in (WorkerPlacement(NodeName("n9"), (0, 1)), WorkerPlacement(NodeName("n0"), (1, 2))):
@@ -48,7 +48,7 @@ def test_a_nomination_for_what_is_not_there_has_lapsed() -> None:
 
 
 def resizing(nomination: str = "[{node: n0, gpus: [0]}, {node: n0, gpus: [1]}]", limit: str = "null") -> Snapshot:
-    """A job is on its way out of one GPU, to go on on two; a newcomer would have the second."""
+    """A job is stopping on one GPU, to continue on two; a new job could take the second."""
     (snapshot,) = read(f"""
         nodes: [{{name: n0, gpus: 2, gpu_type: A100}}]
         projects: [{{name: a, quotas: [{{gpu_type: A100, limit: 2}}], limit: {limit}}}, {{name: b}}]
@@ -61,7 +61,7 @@ def resizing(nomination: str = "[{node: n0, gpus: [0]}, {node: n0, gpus: [1]}]",
     return snapshot
 
 
-def test_who_stops_to_go_on_keeps_its_places_and_nobody_has_those_it_leaves() -> None:
+def test_a_moving_job_keeps_its_nomination_and_its_old_gpus_stay_held() -> None:
     snapshot = resizing()
     plan = decide(snapshot)
     assert plan.decisions[JobId("e")].action is Action.KEEP
@@ -70,13 +70,13 @@ def test_who_stops_to_go_on_keeps_its_places_and_nobody_has_those_it_leaves() ->
     assert not plan.changes
 
 
-def test_who_shrinks_gives_the_rest_to_those_who_wait_for_it() -> None:
+def test_a_shrinking_job_releases_gpus_for_waiting_jobs() -> None:
     plan = decide(resizing("[{node: n0, gpus: [1]}]"))
     assert plan.decisions[JobId("new")].placement == (WorkerPlacement(NodeName("n0"), (0,)),)
     assert plan.decisions[JobId("new")].after == ("e",)
 
 
-def test_once_it_has_ended_it_starts_there() -> None:
+def test_a_stopped_job_starts_in_its_nomination() -> None:
     snapshot = resizing()
     e, new = snapshot.workloads
     waiting = replace(e, running=False, stopping=False, started=None, placement=())
@@ -85,7 +85,7 @@ def test_once_it_has_ended_it_starts_there() -> None:
     assert plan.decisions[JobId("e")].placement == e.nomination
 
 
-def test_files_of_before_call_it_a_claim() -> None:
+def test_older_files_call_a_nomination_a_claim() -> None:
     text = """
         nodes: [{name: n0, gpus: 1}]
         projects: [{name: a}]
@@ -95,13 +95,13 @@ def test_files_of_before_call_it_a_claim() -> None:
     assert next(iter(read(text % "claim"))).workloads[0].nomination
 
 
-def test_a_limit_that_was_lowered_meanwhile_ends_the_nomination() -> None:
+def test_a_lowered_limit_ends_the_nomination() -> None:
     plan = decide(resizing(limit="1"))
     assert plan.decisions[JobId("e")].placement == ()
     assert plan.decisions[JobId("new")].action is Action.START
 
 
-def test_played_on_it_stands_where_it_is_nominated() -> None:
+def test_a_simulation_starts_a_job_in_its_nomination() -> None:
     snapshot = resizing()
     (e, new) = carry_out(snapshot, decide(snapshot)).workloads
     assert (e.running, e.stopping, e.placement, e.nomination) == (
@@ -117,8 +117,8 @@ def test_played_on_it_stands_where_it_is_nominated() -> None:
     assert forecast(ending).starts == {"new": 60.0}
 
 
-def test_a_nomination_for_two_racks_has_lapsed_where_one_rack_is_a_rule() -> None:
-    """Labels may have changed since the promise."""
+def test_a_nomination_for_two_racks_lapses_if_one_rack_is_required() -> None:
+    """Labels may have changed since the nomination."""
     (snapshot,) = read("""
         topology: [rack]
         nodes: [{name: n0, gpus: 1, labels: {rack: r0}}, {name: n1, gpus: 1, labels: {rack: r1}}]

@@ -1,5 +1,4 @@
-"""Parts of the pool that are shared out by themselves: each is as a pool of its own, and all rules hold in all of
-them."""
+"""Partitions are shared out separately: each behaves as a separate pool, and all rules hold in each."""
 
 from __future__ import annotations
 
@@ -12,12 +11,15 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from scheduler.model import (
+    TRAIN_POOL,
     Bounds,
     Environment,
+    GpuType,
     JobId,
     Node,
     NodeName,
     NodePool,
+    NodePoolName,
     Pool,
     Project,
     ProjectName,
@@ -33,32 +35,34 @@ from tests.policy import rules
 from tests.policy.holdings import amount, held, standing, within
 from tests.policy.pools import NOW, Draw, Floor, snapshots
 
+A100 = GpuType("A100")
+H100 = GpuType("H100")
+
 many = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-FAST = "fast"
+FAST = NodePoolName("fast")
 
 
-# -- each partition is as a pool of its own ----------------------------------------------------------------------
+# -- each partition behaves as a separate pool -------------------------------------------------------------------
 
 
 def only_training(snapshot: Snapshot) -> Snapshot:
-    """Without the build environment, with one reservation for nobody: those are counted over the whole pool."""
+    """Without the build environment and reservations: those are counted over the whole pool."""
     jobs = [w for w in snapshot.workloads if w.request.environment is Environment.TRAIN]
     return replace(
         snapshot,
         pool=replace(snapshot.pool, settings=replace(snapshot.pool.settings, lending=False, reservations=0), users=()),
         nodes=tuple(node for node in snapshot.nodes if node.node_pool == "train"),
-        workloads=tuple(replace(w, request=replace(w.request, node_pools=("train",))) for w in jobs),
+        workloads=tuple(replace(w, request=replace(w.request, node_pools=(TRAIN_POOL,))) for w in jobs),
     )
 
 
 def only_guaranteed(project: Project) -> Project:
-    """Without what holds for all parts of the pool together."""
+    """Without limits and quotas, which hold for the whole pool."""
     return replace(project, limit=None, quotas=(), cpus=Bounds(), memory=Bounds())
 
 
 def short_of_gpus_alone(snapshot: Snapshot) -> Snapshot:
-    """With CPUs and memory for everything: a project that holds more of them than its due loses them by rules of their
-    own."""
+    """With ample CPUs and memory: separate rules reclaim them from projects that exceed their share."""
     nodes = tuple(replace(node, cpus=1_000_000, memory=1_000_000) for node in snapshot.nodes)
     projects = tuple(replace(project, cpus=Bounds(), memory=Bounds()) for project in snapshot.pool.projects)
     return replace(snapshot, nodes=nodes, pool=replace(snapshot.pool, projects=projects))
@@ -66,7 +70,7 @@ def short_of_gpus_alone(snapshot: Snapshot) -> Snapshot:
 
 @st.composite
 def two_pools(draw: Draw) -> tuple[Snapshot, Snapshot]:
-    """Two pools with the same projects, which have other guarantees and limits in each."""
+    """Two pools with the same projects, but different guarantees and limits."""
     one, other = (only_training(draw(snapshots())) for _ in range(2))
     one = replace(
         one,
@@ -96,7 +100,7 @@ def two_pools(draw: Draw) -> tuple[Snapshot, Snapshot]:
 
 
 def joined(one: Snapshot, other: Snapshot) -> Snapshot:
-    """One pool of both: what projects have in the other, they have as quotas."""
+    """Both pools as one: the projects' amounts in the second become quotas."""
     there = {p.name: Quota(p.guaranteed, p.limit, node_pool=FAST) for p in other.pool.projects}
     return Snapshot(
         one.now,
@@ -113,7 +117,7 @@ def joined(one: Snapshot, other: Snapshot) -> Snapshot:
 
 @many
 @given(two_pools())
-def test_a_part_with_guarantees_of_its_own_is_as_a_pool_of_its_own(pools: tuple[Snapshot, Snapshot]) -> None:
+def test_a_partition_with_its_own_guarantees_behaves_like_a_separate_pool(pools: tuple[Snapshot, Snapshot]) -> None:
     plans = [decide(pool) for pool in pools]
     whole = decide(joined(*pools))
     for plan in plans:
@@ -130,20 +134,20 @@ def test_a_part_with_guarantees_of_its_own_is_as_a_pool_of_its_own(pools: tuple[
         assert figures.allocated == sum(plan.projects[name].allocated for plan in plans)
 
 
-# -- jobs that may stand in several partitions -------------------------------------------------------------------
+# -- jobs that may run in several partitions ---------------------------------------------------------------------
 
 
 @st.composite
 def apart(draw: Draw) -> Snapshot:
-    """A pool of several partitions, and jobs that may stand in any."""
+    """A pool of several partitions, and jobs that may run in any."""
     snapshot = draw(snapshots())
     quotas = st.sampled_from(
         [
             (),
             (),
-            (Quota(1000, gpu_type="A100"),),
-            (Quota(2000, 4000, gpu_type="H100"), Quota(0, node_pool="train", gpu_type="A100")),
-            (Quota(4000, gpu_type="A100"), Quota(limit=2000, gpu_type="H100")),
+            (Quota(1000, gpu_type=A100),),
+            (Quota(2000, 4000, gpu_type=H100), Quota(0, node_pool=TRAIN_POOL, gpu_type=A100)),
+            (Quota(4000, gpu_type=A100), Quota(limit=2000, gpu_type=H100)),
         ]
     )
     projects = tuple(replace(p, quotas=draw(quotas)) for p in snapshot.pool.projects)
@@ -153,16 +157,16 @@ def apart(draw: Draw) -> Snapshot:
 
 OTHERWISE = {
     rules.limits_and_guarantees_hold_down_the_tree,  # a partition may have guarantees beyond the project's own
-    rules.no_gpu_is_idle_while_a_job_that_fits_waits,  # a job stands in one partition, a gang not across two
+    rules.no_gpu_is_idle_while_a_job_that_fits_waits,  # a job runs in one partition, a gang not across two
     rules.nothing_inside_a_guarantee_is_lost_to_others,  # nor is a guarantee the project's alone
 }
-"""These have their own words for partitions below."""
+"""These rules have their own variants for partitions below."""
 
 
 @pytest.mark.parametrize("rule", [r for r in rules.RULES if r not in OTHERWISE], ids=lambda rule: rule.__name__)
 @many
 @given(snapshot=apart())
-def test_the_rules_hold_in_all_parts(rule: Callable[[Snapshot, Plan], None], snapshot: Snapshot) -> None:
+def test_the_rules_hold_in_all_partitions(rule: Callable[[Snapshot, Plan], None], snapshot: Snapshot) -> None:
     rule(snapshot, decide(snapshot))
 
 
@@ -173,7 +177,7 @@ def part_held(snapshot: Snapshot, project: Project, quota: Quota) -> int:
 
 @many
 @given(apart())
-def test_limits_hold_in_each_part_and_in_all_together(snapshot: Snapshot) -> None:
+def test_limits_hold_in_each_partition_and_in_total(snapshot: Snapshot) -> None:
     after = carry_out(snapshot, decide(snapshot))
     for project in snapshot.pool.projects:
         for quota in (Quota(limit=project.limit), *project.quotas):
@@ -193,7 +197,7 @@ def partitions_of_job(snapshot: Snapshot, workload: Workload) -> set[tuple[str |
 
 @many
 @given(apart())
-def test_a_job_that_starts_stands_in_one_part(snapshot: Snapshot) -> None:
+def test_a_job_starts_in_one_partition(snapshot: Snapshot) -> None:
     plan = decide(snapshot)
     for workload in snapshot.workloads:
         decision = plan.decisions[workload.id]
@@ -203,7 +207,7 @@ def test_a_job_that_starts_stands_in_one_part(snapshot: Snapshot) -> None:
 
 @many
 @given(apart())
-def test_nothing_inside_a_guarantee_of_a_part_is_lost_to_another_project(snapshot: Snapshot) -> None:
+def test_no_project_reclaims_what_another_is_guaranteed_in_a_partition(snapshot: Snapshot) -> None:
     snapshot = short_of_gpus_alone(snapshot)
     plan = decide(snapshot)
     by_id = {w.id: w for w in snapshot.workloads}
@@ -232,7 +236,7 @@ def test_nothing_inside_a_guarantee_of_a_part_is_lost_to_another_project(snapsho
 
 @many
 @given(apart())
-def test_a_job_of_one_worker_takes_what_is_free_in_any_part(snapshot: Snapshot) -> None:
+def test_a_job_of_one_worker_uses_free_gpus_of_any_partition(snapshot: Snapshot) -> None:
     pool = replace(snapshot.pool, settings=replace(snapshot.pool.settings, reservations=0))
     snapshot = replace(snapshot, pool=pool)
     plan = decide(snapshot)
@@ -257,13 +261,13 @@ def test_a_job_of_one_worker_takes_what_is_free_in_any_part(snapshot: Snapshot) 
             return
 
 
-def test_who_cannot_have_what_it_was_promised_is_given_what_is_free_elsewhere() -> None:
-    """Its guarantee is in the rest of the pool; where it was promised places it may hold nothing that stays."""
+def test_a_job_that_lost_its_nomination_gets_free_gpus_elsewhere() -> None:
+    """Its guarantee is in the rest of the pool; it may hold nothing non-preemptible where it was nominated."""
     projects = (
         Project(ProjectName("a"), guaranteed=1000),
-        Project(ProjectName("b"), quotas=(Quota(gpu_type="A100", guaranteed=1000),)),
+        Project(ProjectName("b"), quotas=(Quota(gpu_type=A100, guaranteed=1000),)),
     )
-    nodes = (Node(NodeName("n1"), gpus=4, gpu_type="A100"), Node(NodeName("n2"), gpus=4))
+    nodes = (Node(NodeName("n1"), gpus=4, gpu_type=A100), Node(NodeName("n2"), gpus=4))
     job = Workload(
         JobId("j"),
         Request(ProjectName("a"), preemptible=False),
@@ -274,17 +278,17 @@ def test_who_cannot_have_what_it_was_promised_is_given_what_is_free_elsewhere() 
     assert (found.action, [worker.node for worker in found.placement]) == (Action.START, ["n2"])
 
 
-def test_what_a_part_lacks_the_most_urgent_job_asks_for_in_its_next() -> None:
-    """Whichever job the snapshot names first."""
-    names = ("train", "fast", "slow")
+def test_unmet_demand_overflows_to_the_next_partition_by_urgency() -> None:
+    """In any order of the snapshot's jobs."""
+    names = (TRAIN_POOL, FAST, NodePoolName("slow"))
     quotas = tuple(Quota(0, node_pool=name) for name in names[1:])
     pool = Pool(
         node_pools=tuple(NodePool(name, Environment.TRAIN) for name in names),
         projects=(Project(ProjectName("p"), quotas=quotas),),
     )
     nodes = tuple(Node(NodeName(name), gpus=1, node_pool=name) for name in names)
-    older = Workload(JobId("older"), Request(ProjectName("p"), node_pools=("train", "fast")), NOW - 1)
-    younger = Workload(JobId("younger"), Request(ProjectName("p"), node_pools=("train", "slow")), NOW)
+    older = Workload(JobId("older"), Request(ProjectName("p"), node_pools=(TRAIN_POOL, FAST)), NOW - 1)
+    younger = Workload(JobId("younger"), Request(ProjectName("p"), node_pools=(TRAIN_POOL, NodePoolName("slow"))), NOW)
     for jobs in ((older, younger), (younger, older)):
         partitions = decide(Snapshot(NOW, pool, nodes, jobs)).projects[ProjectName("p")].partitions
         assert [partitions[key].fair_share for key in (REMAINDER, ("fast", None), ("slow", None))] == [

@@ -1,4 +1,4 @@
-"""Rules of the policy that are easily broken: small pools by example, and random ones held against brute force."""
+"""Rules that are easily broken: small pools by example, and random ones compared with brute force."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Scenario = dict[str, Any]
 
 
 def played(scenario: Scenario, cycles: int = 8) -> dict[str, int]:
-    """How many workers of each job run after some cycles."""
+    """The number of running workers by job after some cycles."""
     (snapshot,) = read(json.dumps(scenario))
     for _ in range(cycles):
         snapshot = carry_out(snapshot, decide(snapshot))
@@ -43,7 +43,7 @@ def stopped(plan: Plan) -> set[str]:
 
 
 def runs(name: str, project: str, gpus: int, age: int, node: str = "n0", **more: Any) -> dict[str, Any]:
-    """A running job of one worker, or of as many as are said to stand on the node."""
+    """A running job of one worker, or of the given number on the node."""
     standing = more.pop("standing", 1)
     job = {"name": name, "project": project, "gpus": gpus, "workers": 1, "state": "running", "started": -age}
     return {**job, "placement": [{"node": node}] * standing, **more}
@@ -64,7 +64,7 @@ def test_the_rule_holds(name: str) -> None:
 
 
 def room_by_moving(free: dict[str, int], standing: list[tuple[str, int]], asked: int) -> bool:
-    """Whether somebody's moving off one node, into what is free elsewhere, makes `asked` GPUs free there."""
+    """Whether moving jobs off one node, to free GPUs elsewhere, frees `asked` GPUs there."""
     for node in free:
         here = [gpus for where, gpus in standing if where == node]
         for count in range(len(here) + 1):
@@ -86,7 +86,7 @@ def packs(jobs: tuple[int, ...], free: dict[str, int]) -> bool:
 
 @settings(max_examples=200, deadline=None)
 @given(st.data())
-def test_who_could_stand_if_others_moved_does_not_wait(data: st.DataObject) -> None:
+def test_a_job_that_fits_after_consolidation_does_not_wait(data: st.DataObject) -> None:
     """The project is above its due: nobody loses a place by moving, so that does not matter."""
     free = {f"n{i}": data.draw(st.integers(2, 4)) for i in range(data.draw(st.integers(2, 3)))}
     nodes = [{"name": name, "gpus": gpus} for name, gpus in free.items()]
@@ -110,12 +110,12 @@ def test_who_could_stand_if_others_moved_does_not_wait(data: st.DataObject) -> N
     assert all(workers[job["name"]] == 1 for job in jobs)
 
 
-# -- who is stopped ---------------------------------------------------------------------------------------------------
+# -- victims ----------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.data())
-def test_several_are_not_stopped_where_one_that_loses_no_more_would_do(data: st.DataObject) -> None:
+def test_several_jobs_are_not_stopped_if_one_that_loses_no_more_is_enough(data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.integers(1, 4), min_size=2, max_size=6))
     ages = [data.draw(st.integers(1, 6)) * 100 for _ in sizes]
     asked = data.draw(st.integers(1, max(sizes)))
@@ -135,7 +135,9 @@ def test_several_are_not_stopped_where_one_that_loses_no_more_would_do(data: st.
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(1, 1000), min_size=2, max_size=6, unique=True), st.randoms(use_true_random=False))
-def test_among_projects_equally_far_above_their_due_the_least_work_is_lost(ages: list[int], random: Any) -> None:
+def test_among_projects_with_equal_excess_the_job_that_loses_least_work_is_stopped(
+    ages: list[int], random: Any
+) -> None:
     names = [f"p{i}" for i in range(len(ages))]
     created = list(range(len(ages)))
     random.shuffle(created)
@@ -151,7 +153,7 @@ def test_among_projects_equally_far_above_their_due_the_least_work_is_lost(ages:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=4), st.lists(st.integers(1, 3), max_size=4), st.data())
-def test_a_gang_gets_its_departments_guarantee_from_siblings_and_strangers(
+def test_a_gang_reclaims_its_departments_guarantee_from_siblings_and_other_departments(
     siblings: list[int], strangers: list[int], data: st.DataObject
 ) -> None:
     gpus = sum(siblings) + sum(strangers)
@@ -200,7 +202,7 @@ def test_an_elastic_job_grows_into_its_guarantee(guaranteed: int, most: int, oth
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_elastic_jobs_that_grow_at_each_others_cost_keep_every_rule(data: st.DataObject) -> None:
+def test_the_rules_hold_while_elastic_jobs_reclaim_from_each_other(data: st.DataObject) -> None:
     """Who has grown in a plan is not stopped for another in the same plan, and who was stopped doesn't grow."""
     names = ["p", "q", "r"][: data.draw(st.integers(2, 3))]
     free = {f"n{i}": data.draw(st.integers(1, 4)) for i in range(data.draw(st.integers(1, 2)))}

@@ -1,5 +1,4 @@
-"""Plans carried out as in production, where what is stopped takes its time to end: nominations hold, and nothing takes
-turns."""
+"""Plans carried out as in production, where victims take time to end: nominations hold, and jobs do not alternate."""
 
 from __future__ import annotations
 
@@ -20,8 +19,7 @@ many = settings(max_examples=60, deadline=None, suppress_health_check=list(Healt
 
 @st.composite
 def jobs_only(draw: Draw) -> Snapshot:
-    """A pool of jobs (sessions come before all nominations), many of them elastic, where nobody holds more than he
-    may."""
+    """A pool of jobs (sessions precede all nominations), many of them elastic, within all limits."""
     snapshot = draw(snapshots())
     work = []
     for workload in snapshot.workloads:
@@ -50,8 +48,7 @@ def _elastic(draw: Draw, workload: Workload) -> Request:
 
 
 def carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
-    """As the controller does it: a nomination with every stop that is to go on, and a promise with every start that
-    must wait."""
+    """As the controller does: a nomination for every stopped job that continues, and for every start that waits."""
     work = [_next(workload, plan.decisions[workload.id], snapshot.now) for workload in snapshot.workloads]
     return replace(snapshot, workloads=tuple(work))
 
@@ -79,7 +76,7 @@ def gone(workload: Workload, now: float) -> Workload:
 
 
 def check(snapshot: Snapshot) -> None:
-    """What stands somewhere, on its way out or not, has its GPUs to itself."""
+    """No two workloads, stopping or not, share GPUs."""
     floor = Floor(snapshot.nodes)
     for workload in snapshot.workloads:
         for worker, shape in zip(workload.placement, workload.request.shapes, strict=False):
@@ -89,7 +86,7 @@ def check(snapshot: Snapshot) -> None:
 
 @many
 @given(full_pools() | jobs_only(), st.lists(st.integers(1, 400), min_size=8, max_size=8), st.data())
-def test_nominations_hold_while_others_take_their_time(
+def test_nominations_hold_while_other_jobs_are_stopping(
     snapshot: Snapshot, steps: list[int], data: st.DataObject
 ) -> None:
     for step in steps:
@@ -108,7 +105,7 @@ def test_nominations_hold_while_others_take_their_time(
 
 @many
 @given(full_pools() | jobs_only(), st.lists(st.integers(1, 400), min_size=40, max_size=40))
-def test_resizing_takes_no_turns(snapshot: Snapshot, steps: list[int]) -> None:
+def test_resizing_does_not_oscillate(snapshot: Snapshot, steps: list[int]) -> None:
     """Among the same jobs nobody grows again and again into what it then gives back."""
     turns: Counter[str] = Counter()
     grown: set[str] = set()

@@ -1,4 +1,4 @@
-"""CPUs and memory: who gets them back from whom, in pools of one node, beside a slow and obvious reference."""
+"""Reclaiming CPUs and memory, in pools of one node, compared with a slow and obvious reference."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def project(name: str, parent: str | None = None, guaranteed: int = 0, cpus: Bou
 
 
 def job(id: str, project: str, gpus: int, cpus: int, *held: int, running: bool = False) -> Workload:
-    """A job that runs on the GPUs `held` (or on CPUs alone), or that waits."""
+    """A job that runs on the GPUs `held` (or on CPUs only), or that waits."""
     placement = (WorkerPlacement(NODE.name, held),) if running else ()
     request = Request(ProjectName(project), shape=Shape(1000 * gpus, cpus=1000 * cpus))
     started = -100.0 if running else None
@@ -47,7 +47,7 @@ def snapshot(projects: tuple[Project, ...], *jobs: Workload) -> Snapshot:
 
 
 def runs(there: Snapshot) -> set[str]:
-    """Who runs once nothing changes any more."""
+    """The running jobs once nothing changes."""
     for _ in range(10):
         plan = decide(there)
         if not plan.changes:
@@ -73,7 +73,7 @@ def test_declared_cpus_are_given_back_to_jobs_without_gpus_and_kept_from_others(
     assert runs(snapshot(kept, *HOGS, *waiting)) == {hog.id for hog in HOGS}
 
 
-def test_a_job_without_gpus_goes_before_one_that_holds_them() -> None:
+def test_a_job_without_gpus_is_stopped_before_one_that_holds_some() -> None:
     projects = (project("hog"), project("a", guaranteed=1000))
     running = [job("gpu", "hog", 1, 12, 0, running=True), job("hog0", "hog", 0, 4, running=True)]
     assert runs(snapshot(projects, *running, job("a", "a", 1, 4))) == {"gpu", "a"}
@@ -109,7 +109,7 @@ def test_a_job_that_cannot_be_preempted_stays_inside_the_declared_cpus() -> None
     st.integers(0, 1),
     st.integers(1, 16),
 )
-def test_a_newcomer_gets_what_it_is_guaranteed_and_no_more(
+def test_a_new_project_reclaims_its_guarantee_and_no_more(
     hogs: list[tuple[int, int]], guaranteed: int, declared: int | None, gpus: int, cpus: int
 ) -> None:
     """One node, one project that holds what it has no guarantee for, and one newcomer. By hand: it starts if there is

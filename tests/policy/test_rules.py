@@ -1,4 +1,4 @@
-"""The rules hold in any pool, odd or busy; and who follows a pool as it changes decides as if it began anew."""
+"""The rules hold in any pool, and incremental planning decides the same as planning from scratch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ many = settings(max_examples=80, deadline=None, suppress_health_check=list(Healt
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 @many
 @given(st.data())
-def test_in_any_pool(
+def test_the_rules_hold_in_any_pool(
     rule: Callable[[Snapshot, Plan], None], pools: st.SearchStrategy[Snapshot], data: st.DataObject
 ) -> None:
     snapshot = data.draw(pools)
@@ -46,7 +46,7 @@ def test_in_any_pool(
 
 @many
 @given(snapshots(plain=True))
-def test_a_guarantee_is_had_within_one_reclaim(snapshot: Snapshot) -> None:
+def test_a_guarantee_is_met_within_one_reclaim(snapshot: Snapshot) -> None:
     """Where guarantees add up to no more than there is, and nothing holds what can't be taken back."""
     capacity = sum(n.gpus for n in snapshot.nodes if n.node_pool == "train" and n.schedulable) * 1000
     if sum(project.guaranteed or 0 for project in snapshot.pool.projects) > capacity:
@@ -62,9 +62,7 @@ def test_a_guarantee_is_had_within_one_reclaim(snapshot: Snapshot) -> None:
 
 @many
 @given(snapshots(), snapshots(), st.randoms(use_true_random=False))
-def test_a_planner_that_is_told_of_changes_plans_as_if_it_began_anew(
-    snapshot: Snapshot, other: Snapshot, random: object
-) -> None:
+def test_an_incremental_planner_plans_like_a_new_one(snapshot: Snapshot, other: Snapshot, random: object) -> None:
     planner = Planner(snapshot.pool, snapshot.nodes)
     for workload in snapshot.workloads:
         planner.put(replace(workload, running=False, stopping=False, placement=(), started=None, checkpointed=None))
@@ -91,7 +89,7 @@ def test_a_planner_that_is_told_of_changes_plans_as_if_it_began_anew(
     snapshots(),
     st.lists(st.sampled_from(["again", "after", "other", "less", "later"]), max_size=6),
 )
-def test_a_snapshot_planner_decides_as_if_it_began_anew(snapshot: Snapshot, other: Snapshot, steps: list[str]) -> None:
+def test_a_snapshot_planner_decides_like_a_new_one(snapshot: Snapshot, other: Snapshot, steps: list[str]) -> None:
     """Whatever changes from one snapshot to the next: nothing, what was decided, the whole pool, who is there, the
     time. So does one that is told what has changed, and a plan stays as it is, also where it is read later."""
     follow, told = SnapshotPlanner(), SnapshotPlanner()
@@ -117,7 +115,7 @@ def test_a_snapshot_planner_decides_as_if_it_began_anew(snapshot: Snapshot, othe
 
 @many
 @given(st.one_of(snapshots(most_jobs=8), busy()), st.data())
-def test_a_snapshot_planner_takes_changed_nodes_as_if_it_began_anew(snapshot: Snapshot, data: st.DataObject) -> None:
+def test_a_snapshot_planner_handles_changed_nodes_like_a_new_one(snapshot: Snapshot, data: st.DataObject) -> None:
     """Whatever happens to nodes and jobs, in any order: cordoned, lost, back or new, used more or less by others."""
     if data.draw(st.booleans()):  # else nodes that come or leave make it begin anew
         projects = tuple(replace(project, quotas=()) for project in snapshot.pool.projects)
@@ -155,8 +153,8 @@ def _pool_of(*nodes: Node) -> Snapshot:
     ],
     ids=["cordoned", "used by others", "used by others, unnumbered", "another rack", "gone"],
 )
-def test_a_changed_node_is_a_change_and_not_a_new_beginning(change: Callable[[Node], Node | None], read: int) -> None:
-    """Only workloads that stand on a node that was declared differently or has left are read again."""
+def test_a_changed_node_does_not_reset_the_planner(change: Callable[[Node], Node | None], read: int) -> None:
+    """Only workloads on nodes that changed or left are read again."""
     first, second = Node(NodeName("n0"), 4, cpus=8000), Node(NodeName("n1"), 4)
     snapshot = _pool_of(first, second)
     follow = SnapshotPlanner()

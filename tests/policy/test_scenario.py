@@ -1,4 +1,4 @@
-"""Scenario files: what is wrong is refused with its place, and what is right is printed as the format says."""
+"""Scenario files: errors are refused with their location, and results are printed in the documented format."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def changed(path: list[Any], value: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("what", [name for name, case in WRONG.items() if case[2]])
-def test_what_is_wrong_is_refused_with_its_place(what: str) -> None:
+def test_a_mistake_is_refused_with_its_place(what: str) -> None:
     path, value, place = WRONG[what]
     with pytest.raises(Invalid) as refusal:
         list(read(yaml.safe_dump(changed(path, value))))
@@ -109,14 +109,14 @@ def test_what_is_wrong_is_refused_with_its_place(what: str) -> None:
     assert place in refusal.value.sentence
 
 
-def test_a_right_one_is_read_in_either_form() -> None:
+def test_a_valid_scenario_is_read_as_yaml_and_json() -> None:
     (from_yaml,) = read(yaml.safe_dump(SCENARIO))
     (from_json,) = read(json.dumps(SCENARIO))
     assert from_yaml == from_json
     assert [w.gpus for w in from_yaml.workloads[0].placement] == [(0, 1), (2, 3)]
 
 
-def test_a_parent_that_says_nothing_is_guaranteed_what_is_below_it() -> None:
+def test_a_parent_without_a_guarantee_has_the_sum_of_its_children() -> None:
     scenario = json.loads(json.dumps(SCENARIO))
     del scenario["projects"][0]["guaranteed"]
     (snapshot,) = read(json.dumps(scenario))
@@ -130,7 +130,7 @@ def test_the_example_of_the_documentation_is_right() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "nodes: [", "{", "a: 1\na: 2", '{"nodes": [], "nodes": []}'])
-def test_what_is_no_scenario_is_refused(text: str) -> None:
+def test_an_invalid_scenario_is_refused(text: str) -> None:
     with pytest.raises(Invalid):
         list(read(text))
 

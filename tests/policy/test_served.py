@@ -1,5 +1,5 @@
 """The order `served`: the user who uses least is next, then the job that was served least; long jobs may be paused for
-short ones, where that loses less than it spares; and nobody starves."""
+short ones, if that saves more than it costs; and no job starves."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LEVELS = ServiceLevels(SERVED)
 
 @st.composite
 def queues(draw: Draw, running: bool) -> Snapshot:
-    """One project and some users; with `running` all GPUs are in use, else none."""
+    """One project and some users; with `running`, all GPUs are in use, otherwise none."""
     gpus = draw(st.integers(1, 6))
     users = st.sampled_from(["ann", "ben", "eva"])
     served = st.sampled_from([0.0, 0.0, 1000.0, 2 * HOUR, 20 * HOUR])
@@ -95,12 +95,12 @@ def queues(draw: Draw, running: bool) -> Snapshot:
 
 @many
 @given(queues(running=False))
-def test_who_is_next_is_who_a_plain_search_finds(snapshot: Snapshot) -> None:
+def test_the_next_job_is_the_one_that_an_exhaustive_search_finds(snapshot: Snapshot) -> None:
     assert started(decide(snapshot)) == set(next_ones(snapshot.workloads, snapshot.nodes[0].gpus))
 
 
 def next_ones(workloads: Iterable[Workload], free: int) -> Iterable[str]:
-    """Whom a free GPU goes to, one after the other."""
+    """The jobs that get free GPUs, in order."""
     waiting, held = list(workloads), Counter[str | None]()
     for _ in range(min(free, len(waiting))):
         chosen = min(
@@ -113,7 +113,7 @@ def next_ones(workloads: Iterable[Workload], free: int) -> Iterable[str]:
 
 
 def level(job: Workload) -> int:
-    """The service level: how many thresholds it has passed, or the lowest if it has waited for too long."""
+    """The service level: the number of thresholds passed, or the lowest after too long a wait."""
     patient = job.submitted + (1 + SERVED.patience) * job.served > NOW
     return sum(hours * HOUR <= job.served_until(NOW) for hours in SERVED.service_levels) if patient else 0
 
@@ -124,7 +124,7 @@ def started(plan: Plan) -> set[str]:
 
 @many
 @given(queues(running=True))
-def test_who_is_paused_loses_less_than_it_spares(snapshot: Snapshot) -> None:
+def test_a_paused_job_loses_less_time_than_the_pause_saves(snapshot: Snapshot) -> None:
     plan = decide(snapshot)
     by_id = {job.id: job for job in snapshot.workloads}
     stopped = {id: decision for id, decision in plan.changes.items() if decision.action is Action.STOP}
@@ -147,7 +147,7 @@ def test_who_is_paused_loses_less_than_it_spares(snapshot: Snapshot) -> None:
 
 @many
 @given(queues(running=True))
-def test_nobody_waits_who_could_have_somebody_paused(snapshot: Snapshot) -> None:
+def test_no_job_waits_if_another_may_be_paused_for_it(snapshot: Snapshot) -> None:
     """No waiting job is on a lower level than one of its priority that keeps running and may be paused."""
     plan = decide(snapshot)
     waits = [job for job in snapshot.workloads if not job.running and plan.decisions[job.id].action is Action.WAIT]
@@ -164,7 +164,7 @@ def test_nobody_waits_who_could_have_somebody_paused(snapshot: Snapshot) -> None
 
 @many
 @given(queues(running=True))
-def test_in_the_order_of_arrival_nobody_is_paused(snapshot: Snapshot) -> None:
+def test_no_job_is_paused_in_the_order_of_arrival(snapshot: Snapshot) -> None:
     plan = decide(replace(snapshot, pool=replace(snapshot.pool, settings=Settings(order=QueueOrder.ARRIVAL))))
     assert not [decision for decision in plan.changes.values() if decision.reason.startswith("Paused for")]
 
@@ -179,10 +179,10 @@ def test_in_the_order_of_arrival_nobody_is_paused(snapshot: Snapshot) -> None:
         ("arrival", "served", "served", False),
     ],
 )
-def test_a_projects_order_is_its_own_or_that_above_it(
+def test_a_project_inherits_the_order_of_its_parent(
     own: str | None, above: str | None, of_all: str, served: bool
 ) -> None:
-    """A job that was served waits behind a younger one that was not, where the order looks at that."""
+    """A job that was served waits behind a younger one that was not, if the order considers service."""
     projects = (
         Project(ProjectName("all"), order=QueueOrder(above) if above else None),
         Project(ProjectName("p"), parent=ProjectName("all"), order=QueueOrder(own) if own else None),
@@ -201,8 +201,8 @@ def test_a_projects_order_is_its_own_or_that_above_it(
     assert started(plan) == ({"new"} if served else {"old"})
 
 
-def test_who_is_only_starting_is_not_paused() -> None:
-    """It has been given its place after a long wait, and its workers have not begun yet."""
+def test_a_starting_job_is_not_paused() -> None:
+    """It was placed after a long wait, and its workers have not begun."""
     starting = Workload(
         JobId("old"),
         Request(ProjectName("p")),

@@ -1,16 +1,18 @@
-"""Sets of nodes, sets of GPUs and numbers don't mix.
+"""Sets of nodes, sets of GPUs and numbers do not mix.
 
-`mypy` holds that: it refuses an `ignore` that ignores nothing. When the program runs, all of them are integers.
+`mypy` checks that: it refuses an unused `ignore`. At run time, all of them are integers.
 """
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from scheduler.policy.sets import FIRST_GPU, FIRST_NODE, NO_NODES, GpuSet, NodeSet, union
+from scheduler.policy.sets import FIRST_GPU, FIRST_NODE, NO_NODES, GpuSet, NodeSet, flags, from_places, places, union
 
 
-def test_nodes_are_cut_with_nodes_only() -> None:
+def test_node_sets_intersect_with_node_sets_only() -> None:
     nodes, gpus = FIRST_NODE << 2 | FIRST_NODE, FIRST_GPU << 2
     assert nodes & ~(FIRST_NODE << 2) == FIRST_NODE
     assert nodes & gpus  # type: ignore[operator]
@@ -20,9 +22,18 @@ def test_nodes_are_cut_with_nodes_only() -> None:
     assert of_nodes.bit_count() == of_gpus.bit_count() == 1
 
 
-@pytest.mark.parametrize("places", [(), (0,), (3, 1, 3)])
-def test_a_union_has_the_nodes_of_all(places: tuple[int, ...]) -> None:
-    nodes = union(FIRST_NODE << place for place in places)
-    assert nodes.bit_count() == len(set(places))
-    assert all(nodes & FIRST_NODE << place for place in places)
+@pytest.mark.parametrize("at", [(), (0,), (3, 1, 3)])
+def test_a_union_has_the_nodes_of_all(at: tuple[int, ...]) -> None:
+    nodes = union(FIRST_NODE << place for place in at)
+    assert nodes.bit_count() == len(set(at))
+    assert all(nodes & FIRST_NODE << place for place in at)
     assert bool(nodes) == (nodes != NO_NODES)
+
+
+@given(st.sets(st.integers(0, 1500)))
+def test_a_set_is_the_same_by_places_and_by_flags(at: set[int]) -> None:
+    nodes = from_places(sorted(at))
+    assert nodes == union(FIRST_NODE << place for place in at)
+    assert list(places(nodes)) == sorted(at)
+    found = flags(nodes, 1501)
+    assert {place for place in range(1501) if found[place >> 3] >> (place & 7) & 1} == at

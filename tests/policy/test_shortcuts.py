@@ -1,8 +1,7 @@
-"""What a search remembers or puts off saves time and changes nothing: plans are those of a search that does neither."""
+"""Caching and pruning do not change plans: they equal those of a search without either."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -22,12 +21,11 @@ from scheduler.model import (
     Workload,
 )
 from scheduler.policy import Snapshot, decide
-from scheduler.policy.candidates import Candidates, Ranked
 from scheduler.policy.consolidation import Consolidation, Moving, Way
 from scheduler.policy.demands import Demand
-from scheduler.policy.eligibility import Eviction, Floor
+from scheduler.policy.evictions import VictimClass
 from scheduler.policy.nodes import NodeState
-from scheduler.policy.nodetrial import NodeTrial
+from scheduler.policy.sets import NodeSet
 from scheduler.policy.victims import SearchState
 from tests.benchmarks.policy import nodes
 from tests.policy.pools import NOW, busy, snapshots
@@ -37,13 +35,13 @@ many = settings(max_examples=100, deadline=None, suppress_health_check=list(Heal
 
 @many
 @given(st.one_of(busy(), snapshots()))
-def test_in_any_pool(snapshot: Snapshot) -> None:
+def test_shortcuts_change_no_decision_in_any_pool(snapshot: Snapshot) -> None:
     assert fast(snapshot) == slow(snapshot)
 
 
 @settings(many, max_examples=30)
 @given(st.integers(0, 2**32))
-def test_in_a_full_pool(seed: int) -> None:
+def test_shortcuts_change_no_decision_in_a_full_pool(seed: int) -> None:
     """One-GPU jobs run anywhere, and gangs that need whole nodes wait."""
     snapshot = crowded(Random(seed))
     assert fast(snapshot) == slow(snapshot)
@@ -56,28 +54,22 @@ def fast(snapshot: Snapshot) -> object:
 
 def slow(snapshot: Snapshot) -> object:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SearchState, "begin", begin_at_once)
+        patch.setattr(SearchState, "may_be_cleared", look_everywhere)
         patch.setattr(Consolidation, "ways_of", find_anew)
-        patch.setattr(Candidates, "by_loss", rank_anew)
         return fast(snapshot)
 
 
-def begin_at_once(search: SearchState, node: NodeState, eviction: Eviction, floor: Floor) -> NodeTrial:
-    trial = search.trials[node.index] = NodeTrial(node)
-    return trial
+def look_everywhere(search: SearchState, members: VictimClass) -> NodeSet:
+    return search.mask
 
 
-def find_anew(moves: Consolidation, rules: Moving, node: NodeState, demand: Demand, together: int) -> list[Way]:
+def find_anew(moves: Consolidation, rules: Moving, found: list[NodeState], demand: Demand, together: int) -> list[Way]:
     moves.ways.clear()
-    return find_ways(moves, rules, node, demand, together)
+    moves.latest.clear()
+    return find_ways(moves, rules, found, demand, together)
 
 
-def rank_anew(candidates: Candidates, priority: int, now: float) -> Iterator[Ranked]:
-    candidates.ranked.clear()
-    return by_loss(candidates, priority, now)
-
-
-find_ways, by_loss = Consolidation.ways_of, Candidates.by_loss
+find_ways = Consolidation.ways_of
 
 
 def crowded(draw: Random) -> Snapshot:

@@ -1,4 +1,4 @@
-"""How long jobs run by what similar ones took, and how far starts have been from their estimates."""
+"""Run times estimated from similar jobs, and the errors of estimated starts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ J = JobId("j")
 SPANS = st.lists(st.floats(1, 1e6), min_size=1, max_size=100).map(sorted)
 
 
-def test_the_most_similar_jobs_of_which_enough_have_ended_tell() -> None:
+def test_the_most_similar_jobs_with_enough_runs_are_used() -> None:
     runs = SimilarRuns()
     for seconds in range(TELLING):
         assert runs.like(["same", "size"]) == ()
@@ -42,7 +42,7 @@ def test_a_job_is_expected_to_take_as_long_as_one_that_ran_longer_than_it_has(
     assert run_time([1.0], 100 * LEAST, 0.5) == 200 * LEAST
 
 
-def test_as_many_end_early_and_late_as_did() -> None:
+def test_ends_follow_the_distribution_of_past_runs() -> None:
     draws, spans = Draws(), [float(n) for n in range(100)]
     drawn = sorted(run_time(spans, -1.0, draws.next()) for _ in range(200))
     assert all(abs(seconds - at / 2) <= 2 for at, seconds in enumerate(drawn))
@@ -66,7 +66,7 @@ def test_a_gpu_comes_free_when_the_first_of_many_ends_and_not_after_the_median()
 
 
 def outcomes(accuracy: Accuracy, factors: list[float], ahead: float = 1000.0) -> list[bool]:
-    """Whether each start came no later than the latest that was told."""
+    """Whether each start was no later than its latest estimate."""
     found = []
     for number, factor in enumerate(factors):
         now, id = number * 1e6, JobId(f"j{number}")
@@ -76,7 +76,7 @@ def outcomes(accuracy: Accuracy, factors: list[float], ahead: float = 1000.0) ->
     return found
 
 
-def test_a_range_is_told_once_enough_is_known_and_nine_of_ten_starts_come_within_it() -> None:
+def test_nine_of_ten_starts_are_within_their_range() -> None:
     rng = random.Random(3)
     accuracy = Accuracy()
     outcomes(accuracy, [rng.lognormvariate(0.3, 0.6) for _ in range(ENOUGH - 1)])
@@ -88,7 +88,7 @@ def test_a_range_is_told_once_enough_is_known_and_nine_of_ten_starts_come_within
     assert earliest < 1000 < latest
 
 
-def test_where_estimates_come_true_the_range_is_narrow() -> None:
+def test_accurate_estimates_have_a_narrow_range() -> None:
     accuracy = Accuracy()
     outcomes(accuracy, [1.0] * ENOUGH)
     assert accuracy.tell(0.0, {J: 1000.0})[J] == (1000.0, 1000.0)
@@ -101,7 +101,7 @@ def test_jobs_that_are_overdue_widen_the_range_before_they_start() -> None:
     assert accuracy.tell(5000.0, {J: 6000.0})[J][1] >= 10_000
 
 
-def test_it_is_told_anew_what_has_moved_notably_and_forgotten_who_left() -> None:
+def test_notably_changed_estimates_are_renewed_and_those_of_ended_jobs_are_dropped() -> None:
     accuracy = Accuracy()
     for at, start in ((0.0, 1000.0), (1.0, 1001.0), (2.0, 1000.0 + 3 * SOON), (3.0, 5000.0)):
         accuracy.tell(at, {J: start})

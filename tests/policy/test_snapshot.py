@@ -1,4 +1,4 @@
-"""A snapshot written as a scenario and read back makes the policy decide the same."""
+"""A snapshot written as a scenario and read back leads to the same decisions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def written(snapshot: Snapshot) -> str:
 
 
 def decided(plan: Plan, now: float) -> Any:
-    """A plan as it is printed, with its times from the snapshot's instant."""
+    """A plan as printed, with times relative to the snapshot."""
     found = plan_as_json(plan)
     for job in found["jobs"].values():
         if job.get("estimated_start") is not None:
@@ -32,13 +32,13 @@ def decided(plan: Plan, now: float) -> Any:
 
 
 @given(snapshots())
-def test_the_same_is_decided(snapshot: Snapshot) -> None:
+def test_a_restored_snapshot_leads_to_the_same_decisions(snapshot: Snapshot) -> None:
     (again,) = read(written(snapshot))
     assert decided(decide(again), 0.0) == decided(decide(snapshot), snapshot.now)
 
 
 @given(snapshots(), st.integers(0, 2000))
-def test_the_same_is_decided_of_what_a_plan_has_changed(snapshot: Snapshot, later: int) -> None:
+def test_a_restored_snapshot_of_a_planned_pool_leads_to_the_same_decisions(snapshot: Snapshot, later: int) -> None:
     """Here there are jobs that were preempted, and jobs that were promised places."""
     plan = decide(snapshot)
     promised = {id: d.placement for id, d in plan.changes.items() if d.action is Action.START and d.after}
@@ -56,7 +56,7 @@ def test_the_same_is_decided_of_what_a_plan_has_changed(snapshot: Snapshot, late
 
 
 @given(snapshots(most_jobs=6))
-def test_in_yaml_it_says_the_same_and_written_again_it_is_the_same_file(snapshot: Snapshot) -> None:
+def test_a_snapshot_survives_a_round_trip_through_yaml(snapshot: Snapshot) -> None:
     text = written(snapshot)
     (from_json,) = read(text)
     (from_yaml,) = read(yaml.safe_dump(json.loads(text), default_flow_style=None, sort_keys=False))
@@ -64,7 +64,7 @@ def test_in_yaml_it_says_the_same_and_written_again_it_is_the_same_file(snapshot
     assert written(from_json) == text
 
 
-def test_a_worker_on_a_node_that_is_gone_stands_nowhere() -> None:
+def test_a_worker_on_a_removed_node_has_no_placement() -> None:
     (snapshot,) = read("""
         nodes: [{name: n0, gpus: 2}]
         projects: [{name: a}]

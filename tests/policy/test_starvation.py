@@ -1,9 +1,8 @@
-"""Rule 5 of the design: a gang whose project is due is not starved by a stream of small jobs.
+"""Rule 5 of the design: a stream of small jobs does not starve a gang inside its project's guarantee.
 
-Jobs come without end, so that somebody always waits for every GPU; each ends after a while. A gang inside its guarantee
-has to start about when the jobs that ran before it came have all ended. The streams are the same in every run: among
-thousands there are some (about one in a thousand) in which jobs inside another guarantee come and end in step, and the
-gang waits longer.
+Jobs arrive without end, so that every GPU is always in demand; each ends after a while. A gang inside its guarantee has
+to start about when the jobs that ran before its arrival have ended. The streams are the same in every run: in about one
+of a thousand, jobs inside another guarantee arrive and end in step, and the gang waits longer.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ many = settings(max_examples=200, derandomize=True, deadline=None, suppress_heal
 
 STEP = 60.0
 LONGEST = 6
-"""How many steps a small job runs at most."""
+"""The longest run of a small job, in steps."""
 
 
 @dataclass(frozen=True)
 class Small:
-    """What the small jobs of a project ask for; `steps` is how long each runs."""
+    """The shape of a project's small jobs; `steps` are their run times."""
 
     project: str
     preemptible: bool
@@ -50,7 +49,7 @@ class Small:
 
 @dataclass
 class Crowd:
-    """A pool in which small jobs wait without end, and a gang that has just come."""
+    """A pool with an endless queue of small jobs, and a gang that has just arrived."""
 
     snapshot: Snapshot
     kinds: list[Small]
@@ -58,7 +57,7 @@ class Crowd:
     count: int = 0
 
     def come(self, at_least: int = 4) -> None:
-        """As many wait of every kind."""
+        """Refill the queue of every kind."""
         for kind in self.kinds:
             name = f"{kind.project}{self.kinds.index(kind)}-"
             waiting = sum(w.id.startswith(name) and not w.running for w in self.snapshot.workloads)
@@ -75,7 +74,7 @@ class Crowd:
                 self.snapshot = replace(self.snapshot, workloads=(*self.snapshot.workloads, job))
 
     def step(self) -> None:
-        """One plan, carried out; then time goes by and some have ended."""
+        """Carry out one plan; then time passes and some jobs end."""
         self.come()
         self.snapshot = carry_out(self.snapshot, decide(self.snapshot))
         now = self.snapshot.now + STEP
@@ -145,7 +144,7 @@ def test_a_gang_is_not_starved(case: tuple[Crowd, Request], before: int) -> None
 
 @st.composite
 def patient(draw: st.DrawFn) -> tuple[Crowd, Request]:
-    """The same, of which all run times are declared; the gang is due the GPUs and may take none of them back."""
+    """The same with declared run times; the gang is due the GPUs but may preempt no job."""
     nodes = draw(st.integers(1, 4))
     workers = draw(st.integers(1, nodes))
     projects = (
@@ -165,7 +164,7 @@ def patient(draw: st.DrawFn) -> tuple[Crowd, Request]:
 
 @many
 @given(patient(), st.integers(1, 8))
-def test_a_gang_starts_no_later_than_was_said(case: tuple[Crowd, Request], before: int) -> None:
+def test_a_gang_starts_no_later_than_estimated(case: tuple[Crowd, Request], before: int) -> None:
     """Nobody ends later than was declared, so the reservation holds, whoever comes meanwhile."""
     crowd, gang = case
     for _ in range(before):

@@ -1,4 +1,4 @@
-"""Who would be stopped next is who the search for victims takes first."""
+"""The displayed stop order equals the order of the search for victims."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_lower_priority_comes_before_less_work() -> None:
     assert decide(snapshot).stop_order.over_quota == {"low"}
 
 
-def test_what_cannot_be_preempted_or_is_protected_comes_last() -> None:
+def test_non_preemptible_and_protected_jobs_come_last() -> None:
     snapshot = pool(
         running("firm", 0, age=10, preemptible=False),
         running("protected", 1, age=20, min_runtime=3600.0),
@@ -81,7 +81,7 @@ def test_jobs_that_a_plan_starts_count_and_those_that_it_stops_do_not() -> None:
     assert decide(pool(first, running("other", 1, age=10), owner, gpus=2)).stop_order.over_quota == frozenset()
 
 
-def test_a_planner_that_goes_on_does_not_change_the_order_of_an_earlier_plan() -> None:
+def test_a_later_plan_does_not_change_the_stop_order_of_an_earlier_one() -> None:
     follow = SnapshotPlanner()
     snapshot = pool(running("one", 0, age=10), running("two", 1, age=900))
     plan = follow(snapshot)

@@ -1,4 +1,4 @@
-"""The rules hold in every step of a stream: whatever comes, ends, fails, returns or is promised anew."""
+"""The rules hold in every step of a stream of arrivals, ends, failures, returns and changed guarantees."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ many = settings(max_examples=80, deadline=None, suppress_health_check=list(Healt
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 @many
 @given(st.data())
-def test_in_every_step(
+def test_the_rules_hold_at_every_step(
     rule: Callable[[Snapshot, Plan], None], pools: st.SearchStrategy[Snapshot], data: st.DataObject
 ) -> None:
     stream = Stream(data.draw(pools))

@@ -1,4 +1,4 @@
-"""Jobs go where jobs like them ran fastest, if that is free, and never wait for it while another place is."""
+"""Jobs go where similar jobs ran fastest, if that is free, and never wait for it while another place is."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from hypothesis import HealthCheck, given, settings
 
 from scheduler.model import (
     ONE,
+    GpuType,
     JobId,
     Node,
     NodeName,
+    NodePoolName,
     Pool,
     Project,
     ProjectName,
@@ -27,11 +29,16 @@ from scheduler.model import (
 from scheduler.policy import Action, Decision, Snapshot, decide
 from tests.policy.pools import NOW, snapshots
 
-FASTER: RelativeThroughputs = (("A100", 1000), ("V100", 370))
+A100 = GpuType("A100")
+H100 = GpuType("H100")
+V100 = GpuType("V100")
+K80 = GpuType("K80")
+
+FASTER: RelativeThroughputs = ((A100, 1000), (V100, 370))
 NODES = (
-    Node(NodeName("v"), 4, gpu_type="V100"),
-    Node(NodeName("a"), 4, gpu_type="A100"),
-    Node(NodeName("w"), 4, gpu_type="V100"),
+    Node(NodeName("v"), 4, gpu_type=V100),
+    Node(NodeName("a"), 4, gpu_type=A100),
+    Node(NodeName("w"), 4, gpu_type=V100),
 )
 
 
@@ -59,35 +66,35 @@ def test_the_fastest_type_is_used_while_it_is_free_and_any_other_then() -> None:
     assert {*places(found[JobId("j4")]), *places(found[JobId("j5")])} <= {"v", "w"}
 
 
-def test_without_throughputs_it_is_as_it_was() -> None:
+def test_plans_are_the_same_without_throughputs() -> None:
     assert places(plan(waits("j", throughputs=()))[JobId("j")]) == ["v"]
 
 
 @pytest.mark.parametrize(("slower", "node"), [(951, "v"), (949, "a")])
-def test_types_of_nearly_the_same_speed_are_one_set(slower: int, node: str) -> None:
-    assert places(plan(waits("j", throughputs=(("A100", 1000), ("V100", slower))))[JobId("j")]) == [node]
+def test_types_of_nearly_equal_speed_are_treated_alike(slower: int, node: str) -> None:
+    assert places(plan(waits("j", throughputs=((A100, 1000), (V100, slower))))[JobId("j")]) == [node]
 
 
-def test_a_type_that_was_never_tried_counts_as_the_best() -> None:
-    new = Node(NodeName("n"), 4, gpu_type="H100")
+def test_an_untried_type_counts_as_the_fastest() -> None:
+    new = Node(NodeName("n"), 4, gpu_type=H100)
     found = plan(waits("j"), waits("k", gpus=4), nodes=(NODES[0], new))
     assert places(found[JobId("j")]) == ["n"]
 
 
-def test_the_node_pools_that_were_asked_for_come_first() -> None:
-    nodes = (replace(NODES[0], node_pool="old"), NODES[1])
+def test_requested_node_pools_come_first() -> None:
+    nodes = (replace(NODES[0], node_pool=NodePoolName("old")), NODES[1])
     assert places(plan(waits("j", node_pools=("old", "train")), nodes=nodes)[JobId("j")]) == ["v"]
 
 
-def test_a_gang_stands_in_one_type_whole_sooner_than_in_a_faster_mixture() -> None:
+def test_a_gang_prefers_one_type_to_a_faster_mixture() -> None:
     found = plan(waits("first"), waits("gang", workers=4))
     assert places(found[JobId("first")]) == ["a"]
     assert places(found[JobId("gang")]) == ["v"] * 4  # three A100s are left
 
 
 def test_a_gang_too_large_for_each_type_takes_the_fastest_ones_together() -> None:
-    third = Node(NodeName("k"), 8, gpu_type="K80")
-    throughputs = (*FASTER, ("K80", 100))
+    third = Node(NodeName("k"), 8, gpu_type=K80)
+    throughputs = (*FASTER, (K80, 100))
     gang = waits("gang", workers=6, throughputs=throughputs)
     assert set(places(plan(gang, nodes=(third, *NODES[:2]))[JobId("gang")])) == {"a", "v"}
     assert (
@@ -96,7 +103,7 @@ def test_a_gang_too_large_for_each_type_takes_the_fastest_ones_together() -> Non
     )
 
 
-def test_the_groups_of_a_gang_stand_in_one_type() -> None:
+def test_the_groups_of_a_gang_are_placed_on_one_type() -> None:
     groups = (WorkerGroup("server", 1, Shape(2 * ONE)), WorkerGroup("worker", 2, Shape(ONE)))
     gang = waits("gang", groups=groups, workers=3, min_workers=3)
     assert places(plan(gang)[JobId("gang")]) == ["a"] * 3
@@ -112,7 +119,9 @@ def test_throughputs_never_make_a_job_wait(snapshot: Snapshot) -> None:
         with_throughputs = replace(
             work,
             request=replace(
-                work.request, throughputs=(("A100", 400), ("H100", 1000)), spread_throughputs=(("H100", 300),)
+                work.request,
+                throughputs=((A100, 400), (H100, 1000)),
+                spread_throughputs=((H100, 300),),
             ),
         )
         without = replace(work, request=replace(work.request, throughputs=()))
@@ -124,13 +133,13 @@ def test_throughputs_never_make_a_job_wait(snapshot: Snapshot) -> None:
         assert bool(found[0].after) == bool(found[1].after)
 
 
-def test_a_gang_stands_on_one_slower_node_where_it_is_slower_still_over_several() -> None:
+def test_a_gang_runs_on_one_slower_node_if_it_would_be_slower_still_over_several() -> None:
     nodes = (
-        Node(NodeName("a1"), 2, gpu_type="A100"),
-        Node(NodeName("a2"), 2, gpu_type="A100"),
-        Node(NodeName("v"), 4, gpu_type="V100"),
+        Node(NodeName("a1"), 2, gpu_type=A100),
+        Node(NodeName("a2"), 2, gpu_type=A100),
+        Node(NodeName("v"), 4, gpu_type=V100),
     )
-    throughputs: RelativeThroughputs = (("A100", 1000), ("V100", 600))
+    throughputs: RelativeThroughputs = ((A100, 1000), (V100, 600))
     gang = waits("gang", workers=4, throughputs=throughputs, spread_throughputs=(("A100", 400), ("V100", 300)))
     assert places(plan(gang, nodes=nodes)[JobId("gang")]) == ["v"] * 4
     unknown = waits("gang", workers=4, throughputs=throughputs)
@@ -140,12 +149,12 @@ def test_a_gang_stands_on_one_slower_node_where_it_is_slower_still_over_several(
     assert set(places(plan(pair, nodes=nodes)[JobId("pair")])) <= {"a1", "a2"}
 
 
-def test_of_the_parts_of_a_pool_the_fastest_comes_after_the_one_with_a_guarantee() -> None:
-    quotas = (Quota(guaranteed=2 * ONE, gpu_type="V100"),)
+def test_the_partition_with_a_guarantee_comes_before_the_fastest_one() -> None:
+    quotas = (Quota(guaranteed=2 * ONE, gpu_type=V100),)
     projects = (
         Project(ProjectName("p")),
         Project(ProjectName("owner"), quotas=quotas),
-        Project(ProjectName("other"), quotas=(Quota(gpu_type="A100", guaranteed=ONE),)),
+        Project(ProjectName("other"), quotas=(Quota(gpu_type=A100, guaranteed=ONE),)),
     )
     mine, owners = waits("mine"), waits("owners", project="owner")
     found = decide(Snapshot(NOW, Pool(projects=projects), NODES, (mine, owners))).decisions
@@ -153,7 +162,7 @@ def test_of_the_parts_of_a_pool_the_fastest_comes_after_the_one_with_a_guarantee
     assert places(found[JobId("owners")]) == ["v"]
 
 
-def test_slow_gpus_are_used_last_and_a_gang_would_rather_share_none() -> None:
+def test_slow_gpus_are_used_last_and_gangs_avoid_mixing_them_in() -> None:
     slow = replace(NODES[0], slowness=((1, 2200),))
     nodes = (slow, NODES[2])
     found = plan(*(waits(f"j{n}", throughputs=()) for n in range(8)), nodes=nodes)

@@ -1,5 +1,4 @@
-"""Where gangs stand, held against a search through every way to place them: rules are kept, wishes granted if
-possible."""
+"""Placement of gangs, compared with an exhaustive search: required levels hold, preferred ones if possible."""
 
 from __future__ import annotations
 
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 from scheduler.model import (
     ONE,
+    TRAIN_POOL,
     Environment,
     JobId,
     Node,
@@ -35,12 +35,12 @@ from scheduler.policy.types import Decision
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 LEVELS = ("node", "rack", "block")
-"""From narrow to wide."""
+"""Ordered from narrow to wide."""
 
 
 @st.composite
 def fleets(draw: Draw) -> tuple[tuple[Node, ...], tuple[Workload, ...]]:
-    """A few nodes in racks of blocks, and what already runs on them and stays."""
+    """A few nodes in racks of blocks, with jobs that keep running."""
     nodes, running = [], []
     for number in range(draw(st.integers(1, 6))):
         gpus = draw(st.sampled_from([2, 4, 8]))
@@ -89,7 +89,7 @@ gangs = st.builds(gang, st.integers(1, 5), GPUS, LEVEL, LEVEL) | st.builds(
 
 @cache
 def packs(free: tuple[int, ...], sizes: tuple[int, ...]) -> bool:
-    """Whether workers of these sizes fit into nodes with so many free GPUs, by trying every way."""
+    """Whether workers of these sizes fit into nodes with these free GPUs, by exhaustive search."""
     if not sizes:
         return True
     return any(
@@ -100,7 +100,7 @@ def packs(free: tuple[int, ...], sizes: tuple[int, ...]) -> bool:
 
 
 class Case:
-    """One gang that asks for places among what runs, and what the policy and a full search say to it."""
+    """One gang placed among running jobs, by the policy and by a full search."""
 
     def __init__(
         self, nodes: Sequence[Node], running: Sequence[Workload], request: Request, style: PlacementStyle
@@ -118,7 +118,7 @@ class Case:
         }
         self.sizes = tuple(sorted((shape.gpus // ONE for shape in request.shapes), reverse=True))
         pool = Pool(
-            node_pools=(NodePool("train", Environment.TRAIN, style),),
+            node_pools=(NodePool(TRAIN_POOL, Environment.TRAIN, style),),
             projects=(Project(ProjectName("ours")), Project(ProjectName("others"), guaranteed=None)),
             topology=("block", "rack"),
         )
@@ -133,7 +133,7 @@ class Case:
         return {"node": (node,), "rack": (labels["block"], labels["rack"]), "block": (labels["block"],)}[level]
 
     def could_stand(self, level: str | None) -> bool:
-        """Whether all of the gang fits within one domain of the level, or anywhere."""
+        """Whether the whole gang fits within one domain of the level, or anywhere."""
         domains = defaultdict(list)
         for node, free in self.free.items():
             domains[self.domain(node, level) if level else ()].append(free)
@@ -148,7 +148,7 @@ STYLES = st.sampled_from(list(PlacementStyle))
 
 @given(fleets(), gangs, STYLES)
 @settings(max_examples=400, deadline=None)
-def test_a_gang_stands_where_it_must_and_where_it_would_like_to(
+def test_a_gang_is_placed_by_its_required_and_preferred_levels(
     fleet: tuple[tuple[Node, ...], tuple[Workload, ...]], request: Request, style: PlacementStyle
 ) -> None:
     case = Case(*fleet, request, style)
@@ -168,7 +168,7 @@ def test_a_gang_stands_where_it_must_and_where_it_would_like_to(
 
 @given(fleets(), GPUS, STYLES)
 @settings(max_examples=200, deadline=None)
-def test_one_worker_stays_in_a_group_of_links_on_the_fullest_node_or_the_emptiest(
+def test_one_worker_is_placed_in_one_link_group_of_the_fullest_or_emptiest_node(
     fleet: tuple[tuple[Node, ...], tuple[Workload, ...]], gpus: int, style: PlacementStyle
 ) -> None:
     case = Case(*fleet, gang(1, gpus, None, None), style)
@@ -184,8 +184,8 @@ def test_one_worker_stays_in_a_group_of_links_on_the_fullest_node_or_the_empties
         assert len(groups_used) <= 1 or case.linked[NodeName(node)] < gpus
 
 
-def test_groups_find_the_one_way_in_which_they_fit() -> None:
-    """4 + 3 and 3 + 3 on 8 and 6 free GPUs of one rack; with the largest first on the fuller node it is none."""
+def test_groups_are_placed_if_there_is_only_one_way() -> None:
+    """4 + 3 and 3 + 3 on 8 and 6 free GPUs of one rack; placing the largest first on the fuller node fails."""
     labels = {"block": "b", "rack": "r"}
     nodes = (Node(NodeName("large"), 8, labels=labels), Node(NodeName("small"), 6, labels=labels))
     case = Case(nodes, (), groups([(3, 3), (1, 4)], "rack", None), PlacementStyle.PACK)

@@ -1,4 +1,4 @@
-"""Rule 7 of the design as time goes by: nobody is stopped in turns."""
+"""Rule 7 of the design over time: jobs do not preempt each other in turns."""
 
 from __future__ import annotations
 
@@ -31,18 +31,17 @@ MINUTE, DAY = 60.0, 86_400.0
 
 
 def equals() -> Snapshot:
-    """Two projects with the same rights on one GPU, each with a job that never ends."""
+    """Two equal projects on one GPU, each with a job that never ends."""
     work = tuple(Workload(JobId(name), Request(ProjectName(name), shape=Shape(ONE)), 0.0) for name in ("a", "b"))
     pool = Pool(projects=(Project(ProjectName("a")), Project(ProjectName("b"))), settings=Settings(time_aware=1.0))
     return Snapshot(0.0, pool, (Node(NodeName("n0"), 1),), work)
 
 
 @pytest.mark.parametrize("half_life", [DAY / 24, DAY, 7 * DAY])
-def test_two_projects_with_equal_recent_use_do_not_take_a_gpu_from_each_other_all_the_time(
+def test_projects_with_equal_recent_use_do_not_oscillate(
     half_life: float,
 ) -> None:
-    """A plan a minute, for a day: after the first, at most one stop per quarter of the half-life. Both get their
-    part."""
+    """A plan a minute for a day: after the first, at most one stop per quarter of the half-life. Both get a share."""
     snapshot, stops = equals(), 0
     usage = {name: ProjectUsage(name) for name in (ProjectName("a"), ProjectName("b"))}
     while snapshot.now < DAY:
@@ -66,7 +65,7 @@ many = settings(max_examples=80, deadline=None, suppress_health_check=list(Healt
 
 @many
 @given(snapshots(), st.lists(st.integers(1, 900), min_size=30, max_size=30))
-def test_no_two_jobs_take_turns_as_time_goes_by(snapshot: Snapshot, steps: list[int]) -> None:
+def test_no_two_jobs_keep_preempting_each_other(snapshot: Snapshot, steps: list[int]) -> None:
     """Among the same jobs nobody who was stopped for another ever has that other stopped in its turn."""
     stopped_for: set[tuple[str, str]] = set()
     for step in steps:

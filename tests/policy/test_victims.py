@@ -1,4 +1,4 @@
-"""The least work is lost: who is stopped for a newcomer, against a search through all who could be."""
+"""The victims for a new job lose the least work, compared with a search through all candidates."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NEW = JobId("new")
 
 @st.composite
 def crowds(draw: Draw, sizes: tuple[int, ...]) -> Snapshot:
-    """A pool that a project without a guarantee has filled, and a job of one that is guaranteed what it asks for."""
+    """A pool filled by a project without a guarantee, and a job inside another project's guarantee."""
     nodes, running = list[Node](), list[Workload]()
     for n in range(draw(st.integers(1, 3))):
         node = Node(NodeName(f"n{n}"), gpus=draw(st.sampled_from([1, 2, 3, 4])))
@@ -72,7 +72,7 @@ def loss(workload: Workload) -> float:
 
 
 def makes_room(snapshot: Snapshot, gone: tuple[Workload, ...]) -> bool:
-    """Whether the newcomer fits once these are gone."""
+    """Whether the new job fits once these are gone."""
     asked: Milli = next(w for w in snapshot.workloads if w.id == NEW).request.shape.gpus
     for node in snapshot.nodes:
         stay = [w for w in snapshot.workloads if w.running and w not in gone and w.placement[0].node == node.name]
@@ -82,7 +82,7 @@ def makes_room(snapshot: Snapshot, gone: tuple[Workload, ...]) -> bool:
 
 
 def stopped(snapshot: Snapshot) -> tuple[Workload, ...]:
-    """Who loses work by the plan, be it that it is queued again or goes on elsewhere."""
+    """The jobs that lose work by the plan, whether queued again or continued elsewhere."""
     plan = decide(snapshot)
     assert plan.decisions[NEW].action is Action.START
     cut = (Action.STOP, Action.MOVE)
@@ -91,7 +91,7 @@ def stopped(snapshot: Snapshot) -> tuple[Workload, ...]:
 
 @many
 @given(crowds(sizes=(1,)))
-def test_of_jobs_that_hold_as_much_those_are_stopped_that_lose_least(snapshot: Snapshot) -> None:
+def test_of_jobs_of_equal_size_those_that_lose_least_work_are_stopped(snapshot: Snapshot) -> None:
     running = [w for w in snapshot.workloads if w.running]
     sets = (some for n in range(len(running) + 1) for some in combinations(running, n))
     least = min(sum(map(loss, some)) for some in sets if makes_room(snapshot, some))
@@ -100,7 +100,7 @@ def test_of_jobs_that_hold_as_much_those_are_stopped_that_lose_least(snapshot: S
 
 @many
 @given(crowds(sizes=(1, 1, 2, 3)))
-def test_nobody_is_stopped_who_could_stay_and_no_more_is_lost_than_by_taking_in_turn(
+def test_no_job_is_stopped_without_need_and_no_more_is_lost_than_by_stopping_in_order(
     snapshot: Snapshot,
 ) -> None:
     victims = stopped(snapshot)
@@ -117,8 +117,8 @@ def test_nobody_is_stopped_who_could_stay_and_no_more_is_lost_than_by_taking_in_
     assert sum(map(loss, victims)) <= sum(map(loss, in_turn))
 
 
-def test_a_job_that_would_go_whole_has_no_surplus_to_give_beside() -> None:
-    """Quarters of one GPU: the elastic job's three are looked at one by one and as a whole, and don't do either way."""
+def test_a_stopped_job_gives_no_surplus_in_addition() -> None:
+    """Quarters of one GPU: the elastic job's three are tried one by one and as a whole; neither suffices."""
 
     def quarters(id: str, gpu: int, workers: int, preemptible: bool) -> Workload:
         placement = tuple(WorkerPlacement(NodeName("n"), (gpu,), 250) for _ in range(workers))

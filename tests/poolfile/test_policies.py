@@ -1,5 +1,5 @@
-"""Rules for jobs: the nearest default, the strictest maximum, what all above allow; and no job breaks one by its
-silence."""
+"""Rules for jobs: the nearest default, the strictest maximum, the values allowed at all levels; omitted keys obey
+them, too."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def admitted(project: str, there: Pool | None = None, **sent: Any) -> Job:
     return made
 
 
-def test_a_job_that_says_nothing_gets_the_nearest_defaults_and_else_what_is_allowed() -> None:
+def test_an_unset_value_gets_the_nearest_default_or_an_allowed_value() -> None:
     vision = admitted("vision")
     assert vision.request.shape.gpus == ONE
     assert vision.request.min_runtime == 60
@@ -104,7 +104,7 @@ def test_an_estimate_beyond_the_time_that_is_ruled_names_the_rule() -> None:
     assert refused.value.field == "expected_runtime"
 
 
-def test_what_a_job_says_counts_within_the_rules() -> None:
+def test_a_jobs_own_values_count_within_the_rules() -> None:
     made = admitted("vision", gpus=4, workers=4, priority=80, max_runtime=60)
     assert (made.request.shape.gpus, made.request.priority, made.program.max_runtime) == (4 * ONE, 80, 60)
     assert admitted("vision", gpu_memory_gib=10).request.shape.gpu_memory == 10 * 1024
@@ -144,7 +144,7 @@ def test_what_a_job_says_counts_within_the_rules() -> None:
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )  # fmt: skip
-def test_a_refusal_names_the_rule_and_who_says_it(sent: dict[str, Any], field: str, sentence: str) -> None:
+def test_a_refusal_names_the_rule_and_its_project(sent: dict[str, Any], field: str, sentence: str) -> None:
     with pytest.raises(Invalid) as refused:
         admitted("vision", **sent)
     assert sentence.format("in project 'vision'") in refused.value.sentence
@@ -195,7 +195,7 @@ def test_rules_that_contradict_each_other_are_refused_with_their_place(
     assert refused.value.field == field
 
 
-def test_a_pool_file_says_them_as_they_were_said() -> None:
+def test_rules_are_written_to_the_pool_file_unchanged() -> None:
     assert pool_of(file_of(pool()), pool(), now=0.0) == pool()
 
 

@@ -7,11 +7,23 @@ from dataclasses import replace
 import pytest
 
 from scheduler.errors import Conflict
-from scheduler.model import Environment, JobId, Node, NodeName, Pool, ProjectName, Request, WorkerPlacement, Workload
+from scheduler.model import (
+    BUILD_POOL,
+    TRAIN_POOL,
+    Environment,
+    JobId,
+    Node,
+    NodeName,
+    Pool,
+    ProjectName,
+    Request,
+    WorkerPlacement,
+    Workload,
+)
 from scheduler.pool.changes import changes, refuse_harm, warnings
 from scheduler.pool.file import parse, pool_of
 
-NODES = (Node(NodeName("m-build"), 2, node_pool="build"), Node(NodeName("m-train"), 6, node_pool="train"))
+NODES = (Node(NodeName("m-build"), 2, node_pool=BUILD_POOL), Node(NodeName("m-train"), 6, node_pool=TRAIN_POOL))
 
 
 def pool(text: str) -> Pool:
@@ -65,7 +77,7 @@ SESSION = replace(RUNNING, id=JobId("s1"), request=Request(ProjectName(""), envi
 A_AND_B = pool("projects: [{name: a}, {name: b}]")
 
 
-def test_a_project_with_jobs_does_not_vanish() -> None:
+def test_a_project_with_jobs_is_not_deleted() -> None:
     with pytest.raises(Conflict, match=r"Project 'a' cannot be removed while it has 2 unfinished jobs \(j1, j2\)"):
         refuse_harm(A_AND_B, pool("projects: [{name: b}]"), [JOB, RUNNING], NODES)
     refuse_harm(A_AND_B, pool("projects: [{name: a}]"), [JOB, RUNNING], NODES)
@@ -81,12 +93,12 @@ def test_a_session_needs_no_project() -> None:
 
 
 @pytest.mark.parametrize("holder", [RUNNING, SESSION])
-def test_gpus_do_not_change_hands_under_who_holds_them(holder: Workload) -> None:
+def test_held_gpus_do_not_change_their_node_pool(holder: Workload) -> None:
     moved = pool(
         "projects: [{name: a}]\n"
         "node_pools: [{name: build, environment: build, gpus: 3}, {name: train, environment: train}]"
     )
-    with pytest.raises(Conflict, match=rf"hold GPUs \({holder.id}\), since GPUs would change hands"):
+    with pytest.raises(Conflict, match=rf"hold GPUs \({holder.id}\); stop them first"):
         refuse_harm(A_AND_B, moved, [holder], NODES)
     refuse_harm(A_AND_B, moved, [JOB], NODES)
 
@@ -132,7 +144,7 @@ def test_a_promise_that_cannot_be_kept_is_a_warning(text: str, sentence: str) ->
     assert sentence in found[0]
 
 
-def test_more_build_gpus_than_there_are_are_promised_only_by_saying_so() -> None:
+def test_build_gpus_are_overcommitted_only_explicitly() -> None:
     kept, broken = "users: [{name: u, build_quota: 2}]", "users: [{name: u, build_quota: 2}, {name: v}]"
     refuse_harm(Pool(), pool(kept), [], NODES)
     with pytest.raises(
@@ -141,7 +153,7 @@ def test_more_build_gpus_than_there_are_are_promised_only_by_saying_so() -> None
         refuse_harm(pool(kept), pool(broken), [], NODES)
     assert refusal.value.field == "users"
     refuse_harm(pool(kept), pool(f"{broken}\nbuild_overcommit: true"), [], NODES)
-    refuse_harm(pool(broken), pool(broken), [], NODES)  # a GPU has gone since: nothing is promised anew
+    refuse_harm(pool(broken), pool(broken), [], NODES)  # a GPU has been lost since: no guarantee is added
 
 
 def test_a_pool_that_keeps_its_promises_has_no_warnings() -> None:

@@ -1,4 +1,4 @@
-"""Reading a pool file: what it means, and where it is wrong."""
+"""Reading a pool file: its meaning, and the location of errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from hypothesis import strategies as st
 
 from scheduler.errors import Invalid
 from scheduler.model import (
+    BUILD_POOL,
+    TRAIN_POOL,
     Environment,
+    GpuType,
+    GroupName,
     NodePool,
     Pool,
     Project,
@@ -22,6 +26,7 @@ from scheduler.model import (
     ReclaimUpTo,
     Settings,
     User,
+    UserGroup,
     UserName,
 )
 from scheduler.pool.file import dump, file_of, parse, pool_of, with_project, without_project
@@ -77,12 +82,12 @@ def test_a_quota_names_a_part_of_the_pool_that_there_is(quotas: str, field: str,
     assert refused.value.field == field
 
 
-def test_quotas_are_kept_as_they_were_said() -> None:
+def test_quotas_are_read_and_written_unchanged() -> None:
     text = "projects: [{name: a, quotas: [{gpu_type: H100, guaranteed: 1, limit: 4}, {node_pool: train, limit: 6}]}]"
     there = pool_of(parse(text), Pool(), 0.0)
     assert there.projects[0].quotas == (
-        Quota(1000, 4000, gpu_type="H100"),
-        Quota(None, 6000, node_pool="train"),
+        Quota(1000, 4000, gpu_type=GpuType("H100")),
+        Quota(None, 6000, node_pool=TRAIN_POOL),
     )
     assert pool_of(file_of(there), there, 0.0) == there
 
@@ -90,8 +95,8 @@ def test_quotas_are_kept_as_they_were_said() -> None:
 def test_every_key_arrives() -> None:
     assert read(EXAMPLE) == Pool(
         node_pools=(
-            NodePool("build", Environment.BUILD, gpus=2),
-            NodePool("train", Environment.TRAIN, read(EXAMPLE).node_pools[1].placement),
+            NodePool(BUILD_POOL, Environment.BUILD, gpus=2),
+            NodePool(TRAIN_POOL, Environment.TRAIN, read(EXAMPLE).node_pools[1].placement),
         ),
         projects=(
             Project(ProjectName("research"), guaranteed=6000, created=100),
@@ -110,7 +115,7 @@ def test_every_key_arrives() -> None:
                 ProjectName("research"),
                 guaranteed=None,
                 created=100,
-                groups=frozenset({"speech"}),
+                groups=frozenset({GroupName("speech")}),
             ),
         ),
         users=(User(UserName("ada"), 2000),),
@@ -123,11 +128,11 @@ def test_every_key_arrives() -> None:
     assert read(EXAMPLE).node_pools[1].placement == "spread"
 
 
-def test_what_is_left_out_is_the_default_pool() -> None:
+def test_omitted_keys_have_defaults() -> None:
     assert pool_of(PoolFile(), Pool(), now=0.0) == Pool()
 
 
-def test_projects_that_were_there_keep_their_age() -> None:
+def test_existing_projects_keep_their_age() -> None:
     before = Pool(projects=(Project(ProjectName("vision"), created=7.0),))
     after = pool_of(parse("projects: [{name: vision, guaranteed: 1}, {name: new}]"), before, now=100.0)
     assert [(p.name, p.created) for p in after.projects] == [("vision", 7.0), ("new", 100.0)]
@@ -233,6 +238,7 @@ def pools(draw: st.DrawFn) -> Pool:
     return Pool(
         projects=tuple(found),
         users=tuple(User(UserName(n), draw(amounts)) for n in draw(st.lists(names, max_size=3, unique=True))),
+        groups=tuple(UserGroup(GroupName(n), draw(amounts)) for n in draw(st.lists(names, max_size=3, unique=True))),
         default_build_quota=draw(amounts),
     )
 
@@ -250,7 +256,7 @@ def test_there_and_back_changes_nothing(pool: Pool) -> None:
         ({"name": "c", "guaranteed": 0.0005}, "guaranteed", "guaranteed goes in steps of 0.001"),
     ],
 )
-def test_what_is_wrong_with_one_project_is_told_without_its_place_in_a_file(
+def test_an_error_of_one_project_does_not_name_a_place_in_a_file(
     entry: dict[str, Any], field: str, sentence: str
 ) -> None:
     with pytest.raises(Invalid) as refused:
@@ -259,7 +265,7 @@ def test_what_is_wrong_with_one_project_is_told_without_its_place_in_a_file(
     assert refused.value.sentence.startswith(sentence)
 
 
-def test_a_written_pool_file_has_no_keys_that_say_nothing() -> None:
+def test_a_written_pool_file_has_no_default_values() -> None:
     pool = read(
         """
         projects:
@@ -276,7 +282,7 @@ def test_a_written_pool_file_has_no_keys_that_say_nothing() -> None:
     assert pool_of(parse(text), pool, now=100.0) == pool
 
 
-def test_one_project_is_put_and_taken_out() -> None:
+def test_a_single_project_is_added_and_removed() -> None:
     pool = read("projects: [{name: a, members: [x]}, {name: b}]")
     changed = with_project(pool, ProjectEntry(name="a", guaranteed=2), now=200.0)
     assert changed.projects[0] == Project(ProjectName("a"), guaranteed=2000, created=100)

@@ -1,4 +1,4 @@
-"""Windows: what is refused, and that each is in force exactly while the clock on the wall shows a time inside it."""
+"""Windows: what is refused, and that each is in force exactly while the local time is inside it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def declared(*windows: str, **more: object) -> Pool:
         ([CLASS, NIGHT.replace("Europe/Berlin", "UTC")], "give all windows of a project the same time zone"),
     ],
 )
-def test_what_is_wrong_is_refused_with_its_place(windows: list[str], sentence: str) -> None:
+def test_a_mistake_is_refused_with_its_place(windows: list[str], sentence: str) -> None:
     with pytest.raises(Invalid) as refused:
         declared(*windows)
     assert sentence in refused.value.sentence
@@ -54,7 +54,7 @@ def test_a_window_stays_within_the_limit() -> None:
         declared(CLASS, limit=10)
 
 
-def test_windows_that_only_touch_are_taken() -> None:
+def test_adjacent_windows_are_accepted() -> None:
     declared(CLASS, CLASS.replace("12:00", "15:00").replace("09:00", "12:00"), NIGHT)
 
 
@@ -79,7 +79,7 @@ CLOCKS_SET = [
 
 
 def in_force(window: Window, at: datetime) -> bool:
-    """By the clock on the wall, a minute at a time: the slow and obvious way."""
+    """By local time, minute by minute: the slow and obvious reference."""
     wall = at.astimezone(ZoneInfo(window.timezone))
     for day in (wall.date(), wall.date() - timedelta(days=1)):
         if day.weekday() not in window.days or not (window.first or day) <= day <= (window.last or day):

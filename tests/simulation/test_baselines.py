@@ -1,4 +1,4 @@
-"""The baselines' arithmetic, held against a reference computed elsewhere over the same table, and simple laws."""
+"""The baselines' arithmetic, compared with an independent reference over the same table, and simple laws."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_every_job_runs_once_and_no_gpu_is_given_twice(trace: Trace, policy: str
 
 
 def step_by_step(trace: Trace, policy: str, nodes: int) -> dict[str, float]:
-    """When each job starts, found the slow way: look at all that waits, again and again, and at every node."""
+    """The start of each job, by a slow reference: repeated passes over all waiting jobs and all nodes."""
     free = [8000] * nodes
     waiting: list[TraceJob] = []
     running: list[tuple[float, list[tuple[int, int]]]] = []
@@ -220,7 +220,7 @@ def test_a_table_may_be_written_in_many_ways(tmp_path: Path, text: str) -> None:
     assert read_trace(path).jobs == (TraceJob(JobId("j1"), 0.0, 60.0, 1000, ProjectName("a")),)
 
 
-def test_columns_are_passed_over_only_where_that_is_said(tmp_path: Path) -> None:
+def test_columns_are_ignored_only_explicitly(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     path.write_text("status,submit_time,gpus,duration,project,vc\nPass,0,1,60,a,x\n")
     with pytest.raises(Invalid, match=r"^trace.csv:1: unknown column “status”.*--ignore status\.$"):
@@ -249,7 +249,7 @@ HEADER = "submit_time,duration,project,gpus,workers,min_workers\n"
         ("0,60,a,4,two,", "trace.csv:2: workers: “two” is not a number"),
     ],
 )
-def test_workers_that_cannot_be_are_refused(tmp_path: Path, row: str, place: str) -> None:
+def test_impossible_workers_are_refused(tmp_path: Path, row: str, place: str) -> None:
     path = tmp_path / "trace.csv"
     path.write_text(HEADER + row + "\n")
     with pytest.raises(Invalid, match="^" + re.escape(place)):

@@ -1,4 +1,4 @@
-"""Who is worse off than alone, and how long promises were not kept: by example, and against a slow count."""
+"""Projects worse off than alone, and the time without their guarantees: by example, and with a slow reference."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ def test_a_team_is_worse_off_when_its_jobs_take_longer_than_alone() -> None:
     assert told.jobs_by_team["a"].p10 == pytest.approx(0.5)
 
 
-def test_nobody_is_worse_off_than_in_the_same_run() -> None:
+def test_no_team_is_worse_off_than_in_the_same_run() -> None:
     runs = [ran(job("a1", "a"), 5), ran(job("b1", "b"), 0)]
     assert compare(runs, runs).worse_off == []
 
 
-def test_a_promise_is_not_kept_while_others_have_what_was_promised() -> None:
+def test_a_guarantee_is_broken_while_others_hold_its_gpus() -> None:
     """a has 2 of 3 GPUs until 10 though 1 is its own; b waits for its 2 from 4 on, and gets them at 10."""
     runs = [
         ran(job("a1", "a", gpus=2), 0.0),
         ran(job("b1", "b", submitted=4.0, gpus=2), 10.0),
     ]
     assert deprived(runs, {"a": 1000, "b": 2000}) == {"a": 0.0, "b": 6.0}
-    assert deprived(runs, {"a": 2000, "b": 2000})["b"] == 0.0  # a was not over its own
-    assert deprived(runs, {"a": 1000, "b": 1000})["b"] == 0.0  # b asks for more than it was promised
+    assert deprived(runs, {"a": 2000, "b": 2000})["b"] == 0.0  # a did not exceed its guarantee
+    assert deprived(runs, {"a": 1000, "b": 1000})["b"] == 0.0  # b requests more than its guarantee
 
 
 traces = st.lists(

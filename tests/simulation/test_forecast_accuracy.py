@@ -1,4 +1,4 @@
-"""How good the estimated starts of a simulation were, and that looking ahead changes nothing that is played."""
+"""The accuracy of a simulation's estimated starts; forecasting does not change the simulation."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_similar_jobs_make_good_estimates_and_nine_of_ten_starts_come_in_time() 
     assert told.not_later >= 0.9
 
 
-def test_looking_ahead_changes_nothing() -> None:
+def test_forecasting_changes_nothing() -> None:
     jobs = trace(60, apart=300.0)
     assert played(jobs, 60.0).runs == played(jobs, None).runs
 

@@ -1,10 +1,10 @@
-"""The policy under a virtual clock: nothing is lost, nothing runs twice, no GPU is given twice; and the command to see
-it."""
+"""The policy under a virtual clock: no job is lost or runs twice, no GPU is allocated twice; and its command."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import zlib
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +16,20 @@ from hypothesis import strategies as st
 
 from scheduler.cli import main
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Environment, JobId, Node, NodeName, NodePool, Pool, Project, ProjectName, Window
+from scheduler.model import (
+    BUILD_POOL,
+    ONE,
+    TRAIN_POOL,
+    Environment,
+    JobId,
+    Node,
+    NodeName,
+    NodePool,
+    Pool,
+    Project,
+    ProjectName,
+    Window,
+)
 from scheduler.simulation.baselines import Run
 from scheduler.simulation.play import Costs, Player, request_of
 from scheduler.simulation.sessions import build_nodes, sessions_of
@@ -30,7 +43,7 @@ ONE_JOB = Path(__file__).parent / "data" / "one_job.csv"
 
 def pool(**guaranteed: int) -> Pool:
     projects = tuple(Project(ProjectName(name), guaranteed=gpus * 1000) for name, gpus in guaranteed.items())
-    return Pool(node_pools=(NodePool("train", Environment.TRAIN),), projects=projects)
+    return Pool(node_pools=(NodePool(TRAIN_POOL, Environment.TRAIN),), projects=projects)
 
 
 traces = st.lists(
@@ -72,7 +85,7 @@ def test_the_same_trace_gives_the_same_runs(trace: Trace) -> None:
 
 
 def test_a_guarantee_comes_back_within_one_save() -> None:
-    """Journey 2: alone at night one project has everything; in the morning the other asks for its own."""
+    """Journey 2: alone at night, one project has everything; in the morning the other claims its guarantee."""
     sweep = [TraceJob(JobId(f"sweep-{n}"), 0.0, 1000.0, 1000, ProjectName("a")) for n in range(16)]
     trace = Trace((*sweep, TraceJob(JobId("morning"), 100.0, 50.0, 8000, ProjectName("b"))), "")
     runs: dict[str, Run] = {r.job.id: r for r in Player(trace, pool(a=8, b=8), NODES, Costs(saving=15)).play()}
@@ -96,9 +109,8 @@ def test_a_window_has_its_gpus_at_once_and_jobs_that_wait_for_one_start_then() -
     assert runs["firm"].started == nine + 7 * 86400
 
 
-def test_jobs_do_not_take_turns_at_stopping_one_another() -> None:
-    """Two crowded days: whoever waits for a victim's place gets it, so nobody else is stopped for it, again and
-    again."""
+def test_jobs_do_not_stop_each_other_in_turns() -> None:
+    """Two crowded days: a job that waits for a victim's place gets it, so no further jobs are stopped for it."""
     whole = read_trace(PHILLY)
     start = whole.jobs[0].submitted
     crowded = whole.window(start + 10 * 86400, start + 12 * 86400)
@@ -131,6 +143,8 @@ def test_a_job_larger_than_the_smallest_pool_is_named_before_any_is_played() -> 
         ({"nodes": 1_000_000}, "nodes"),
         ({"nodes": 60_000, "scales": (1.0, 2.0)}, "nodes"),
         ({"nodes": 1, "gpus_per_node": 10**9}, "gpus_per_node"),
+        ({"nodes": 1000, "gpus_per_node": 1001}, "nodes"),
+        ({"nodes": 500, "gpus_per_node": 1001, "scales": (2.0,)}, "nodes"),
     ],
 )
 def test_a_pool_of_an_absurd_size_is_refused(size: dict[str, Any], field: str) -> None:
@@ -140,9 +154,38 @@ def test_a_pool_of_an_absurd_size_is_refused(size: dict[str, Any], field: str) -
     assert refused.value.field == field
 
 
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"scales": (1.0,) * 17}, "--scale takes 16 values at most, not 17."),
+        ({"costs": (60.0,) * 1000}, "--restart-cost takes 16 values at most, not 1,000."),
+        ({"checkpoint_every": 1e-9}, "--checkpoint-every is at least 1 second."),
+    ],
+)
+def test_a_study_without_end_is_refused(options: dict[str, Any], sentence: str) -> None:
+    trace = Trace((TraceJob(JobId("j"), 0.0, 10.0, ONE, ProjectName("a")),), "")
+    with pytest.raises(Invalid) as refused:
+        prepare(trace, nodes=1, **options)
+    assert str(refused.value) == sentence
+
+
 def test_more_people_than_any_hub_has_are_refused() -> None:
     with pytest.raises(Invalid, match="100,000 people at the most, not 1,000,000"):
         sessions_of(1_000_000, 0.0, 1.0, seed=1)
+
+
+def test_more_sessions_than_any_hub_has_are_refused() -> None:
+    with pytest.raises(Invalid, match=r"1,000 people open up to 11,575,000 sessions .* is 1,000,000 at most\.$"):
+        sessions_of(1000, 0.0, 1e9, seed=1)
+
+
+def test_static_partitions_of_an_absurd_size_are_refused() -> None:
+    """A million GPUs at a time in each of three projects."""
+    jobs = [TraceJob(JobId(f"j{n}"), 0.0, 10.0, 1_000_000 * ONE, ProjectName(f"p{n}")) for n in range(3)]
+    study = prepare(Trace(tuple(jobs), ""), nodes=1)
+    with pytest.raises(Invalid, match="take 375,000 nodes of 8 GPUs; 100,000 nodes and 1,000,000 GPUs") as refused:
+        next(study.play(["static"]))
+    assert refused.value.field == "policies"
 
 
 def test_a_project_with_others_below_it_takes_no_jobs() -> None:
@@ -152,7 +195,7 @@ def test_a_project_with_others_below_it_takes_no_jobs() -> None:
 
 
 def test_work_is_conserved_however_late_a_trace_begins() -> None:
-    """A clock of ten digits has microseconds left for what is shorter."""
+    """A clock with ten digits leaves a resolution of microseconds for shorter times."""
     jobs = tuple(TraceJob(JobId(f"j{n}"), 9.9e9 + n / 3, 0.1, 128_000, ProjectName("ab"[n % 2])) for n in range(9))
     results = list(
         prepare(Trace((TraceJob(JobId("first"), 0.0, 0.1, 1000, ProjectName("a")), *jobs), ""), nodes=16).play(
@@ -207,8 +250,8 @@ def test_who_stays_inside_its_guarantee_is_as_well_off_as_alone(
             assert run.stops <= 3, run
 
 
-def test_who_is_moved_goes_on_where_the_plan_said() -> None:
-    """While it saves its state others come; they leave it the place, so nobody is stopped to get it back."""
+def test_a_moved_job_continues_in_its_nomination() -> None:
+    """Jobs that arrive while it saves its state do not take its place, so no job is stopped to get it back."""
     jobs = (
         TraceJob(JobId("early"), 0.0, 100.0, 7000, ProjectName("c")),
         *(TraceJob(JobId(f"stays-{n}"), 1.0 + n, 5000.0, 1000, ProjectName("c")) for n in range(2)),  # one on each node
@@ -234,7 +277,7 @@ def test_a_job_that_is_stopped_while_it_restarts_has_lost_no_more_than_it_held()
     assert victim.held - victim.lost == pytest.approx(800.0)
 
 
-def test_who_saves_only_by_itself_loses_what_it_did_since() -> None:
+def test_a_job_with_periodic_checkpoints_loses_the_work_since_the_last_one() -> None:
     """Stopped at 230 with checkpoints at 100 and 200: thirty seconds of eight GPUs are done again."""
     jobs = (
         TraceJob(JobId("victim"), 0.0, 500.0, 8000, ProjectName("a")),
@@ -312,14 +355,14 @@ def test_sessions_have_the_profile_that_is_claimed() -> None:
 
 
 @pytest.mark.parametrize("lending", [False, True])
-def test_a_session_gets_its_gpu_back_from_whoever_has_it_lent(lending: bool) -> None:
+def test_a_session_gets_its_lent_gpu_back(lending: bool) -> None:
     """Twelve GPUs asked for on eight: four find a place on build GPUs only if those are lent, until people come."""
     sessions = sessions_of(8, 0.0, 5 * 86400.0, seed=1)
     trace = Trace(tuple(TraceJob(JobId(f"j{n:02}"), 0.0, 4 * 86400.0, 1000, ProjectName("a")) for n in range(12)), "")
     owned = pool(a=8)
     owned = replace(
         owned,
-        node_pools=(*owned.node_pools, NodePool("build", Environment.BUILD)),
+        node_pools=(*owned.node_pools, NodePool(BUILD_POOL, Environment.BUILD)),
         settings=replace(owned.settings, lending=lending),
     )
     player = Player(trace, owned, (NODES[0], *build_nodes(8, 8)), Costs(saving=15), sessions=sessions)
@@ -375,6 +418,49 @@ def test_hash_seed_and_command_are_printed_with_the_table(table: Path, capsys: p
     assert "command: jupyter runai" in told
 
 
+def _packed(megabytes: int) -> bytes:
+    """A table of spaces, packed, which are a thousandth of that."""
+    packer = zlib.compressobj(wbits=31)
+    return b"".join([*[packer.compress(b" " * 1_000_000) for _ in range(megabytes)], packer.flush()])
+
+
+HEADER = b"submit_time,duration,gpus,project"
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        pytest.param(b"\n" * 1_000_002, "has 1,000,002 lines; a trace has 1,000,000 jobs at most", id="jobs"),
+        pytest.param(_packed(300), "is too large to simulate; a trace takes 256 MiB at most", id="packed"),
+        pytest.param(
+            HEADER + b"".join(b"\n0,1,1,p%d" % n for n in range(10_001)),
+            "are of 10,001 projects; 10,000 are simulated at most.",
+            id="projects",
+        ),
+        pytest.param(
+            HEADER + b",workers\n0,1,1000,a,1000000", "“1000000” is not a whole number from 1 to 4,096.", id="workers"
+        ),
+        pytest.param(HEADER + b"\n1e11,1,1,a", "“1e11” is not a number of seconds from 0 to 1e+10.", id="span"),
+        pytest.param(HEADER + b"\n0,1,2000000,a", "is not a number of GPUs above 0 and up to 1,000,000.", id="gpus"),
+    ],
+)
+def test_a_trace_of_an_absurd_size_is_refused_in_one_sentence(
+    table: bytes, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_bytes(table)
+    assert main(["simulate", str(path), "--nodes", "2"]) == 1
+    told = capsys.readouterr()
+    assert sentence in told.err
+    assert told.err.count("\n") == 1
+    assert told.out == ""
+
+
+def test_an_endless_file_is_not_read_to_its_end() -> None:
+    with pytest.raises(Invalid, match="zero is too large to simulate"):
+        read_trace(Path("/dev/zero"))
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -388,7 +474,7 @@ def test_hash_seed_and_command_are_printed_with_the_table(table: Path, capsys: p
         ),
     ],
 )
-def test_what_cannot_be_played_is_one_sentence(
+def test_an_impossible_trace_is_refused_in_one_sentence(
     words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["simulate", *words]) == 1

@@ -1,4 +1,4 @@
-"""The preemptive yardsticks, against what can be worked out by hand."""
+"""The preemptive baselines, compared with results worked out by hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def trace(*jobs: tuple[str, float, float, int]) -> Trace:
 
 
 def test_the_oracle_pauses_a_long_job_for_a_shorter_one() -> None:
-    """A stop costs the long job 60 s when it goes on."""
+    """A stop costs the long job 60 s when it resumes."""
     played = play_preemptive(trace(("long", 0, 1000, 1), ("short", 100, 200, 1)), "oracle", gpus=1, cost=60)
     runs = {run.job.id: run for run in played}
     assert runs[JobId("short")].ended == 300
@@ -27,7 +27,7 @@ def test_the_oracle_pauses_a_long_job_for_a_shorter_one() -> None:
     assert (runs[JobId("long")].stops, runs[JobId("long")].lost) == (1, 60)
 
 
-def test_feedback_pauses_who_has_passed_a_threshold() -> None:
+def test_feedback_pauses_a_job_above_a_threshold() -> None:
     """The long job has been served eight GPU-hours when the other one arrives, which has been served none."""
     jobs = trace(("long", 0, 20 * HOUR, 1), ("short", 10 * HOUR, HOUR, 1))
     runs = {run.job.id: run for run in play_preemptive(jobs, "feedback", gpus=1, cost=0)}

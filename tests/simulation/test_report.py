@@ -1,4 +1,4 @@
-"""The page of a simulation: it shows every policy, stands alone, and its use of the pool adds up."""
+"""The page of a simulation: it shows every policy, is self-contained, and its use of the pool adds up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def trace() -> Trace:
     )
 
 
-def test_what_is_held_over_time_adds_up() -> None:
+def test_held_gpus_over_time_add_up() -> None:
     job = TraceJob(JobId("j"), 0, 30, 2000, ProjectName("p"))
     runs = [Run(job, (Span(5.0, 15.0, 2000), Span(20.0, 40.0, 1000)), lost=10.0)]
     held = over_time(runs, 0.0, 40.0, 8)
@@ -33,7 +33,7 @@ def test_what_is_held_over_time_adds_up() -> None:
 
 
 @pytest.mark.parametrize("policies", [["runai", "static", "skip_ahead"], ["fifo"]])
-def test_the_page_shows_each_policy_and_stands_alone(policies: list[str]) -> None:
+def test_the_page_shows_each_policy_and_is_self_contained(policies: list[str]) -> None:
     pytest.importorskip("matplotlib", reason="needs matplotlib, of the extra `report`")
     from scheduler.simulation.report import render
 

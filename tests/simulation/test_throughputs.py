@@ -1,4 +1,4 @@
-"""A pool of several types of GPU, and jobs that run on them as fast as was measured of real ones."""
+"""A pool of several GPU types, and jobs with throughputs measured on real ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import pytest
 
 from scheduler.model import (
     ONE,
+    TRAIN_POOL,
     Environment,
+    GpuType,
     JobId,
     Node,
     NodeName,
@@ -26,16 +28,16 @@ from scheduler.simulation.baselines import Run
 from scheduler.simulation.play import Costs, Player
 from scheduler.simulation.trace import Trace, TraceJob
 
-TYPES = ("k80", "p100", "v100")
+TYPES = K80, P100, V100 = GpuType("k80"), GpuType("p100"), GpuType("v100")
 NODES = tuple(Node(NodeName(f"n{n:02}"), 4, gpu_type=TYPES[n % 3]) for n in range(12))
 POOL = Pool(
-    node_pools=(NodePool("train", Environment.TRAIN),), projects=(Project(ProjectName("all"), guaranteed=None),)
+    node_pools=(NodePool(TRAIN_POOL, Environment.TRAIN),), projects=(Project(ProjectName("all"), guaranteed=None),)
 )
 HOUR = 3600.0
 
 
 def measured() -> dict[int, list[RelativeThroughputs]]:
-    """The throughputs of kinds of jobs, by their number of GPUs."""
+    """The throughputs by kind of job and number of GPUs."""
     found: dict[int, list[RelativeThroughputs]] = {1: [], 4: []}
     with (Path(__file__).parent / "data" / "steps_per_second.csv").open() as file:
         for row in csv.DictReader(file):
@@ -75,9 +77,9 @@ def times(runs: tuple[Run, ...]) -> list[float]:
 
 
 def test_a_job_takes_as_long_as_its_slowest_workers_type_makes_it() -> None:
-    throughputs = relative_throughputs({"v100": 4.0, "k80": 1.0})
+    throughputs = relative_throughputs({V100: 4.0, K80: 1.0})
     job = TraceJob(JobId("j"), 0.0, 100.0, 8 * ONE, ProjectName("all"), workers=8, throughputs=throughputs)
-    for kinds, seconds in ((("v100", "v100"), 100), (("v100", "k80"), 400), (("v100", "p100"), 100)):
+    for kinds, seconds in (((V100, V100), 100), ((V100, K80), 400), ((V100, P100), 100)):
         nodes = [Node(NodeName(f"n{n}"), 4, gpu_type=kind) for n, kind in enumerate(kinds)]
         (run,) = Player(Trace((job,), ""), POOL, nodes, Costs()).play()
         assert run.spans[-1].end == pytest.approx(seconds)

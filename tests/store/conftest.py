@@ -1,4 +1,4 @@
-"""Real databases: a SQLite file, and a PostgreSQL server of our own where the machine has one."""
+"""Real databases: a SQLite file, and a PostgreSQL server started for the tests where it is installed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from scheduler.store import Store
 
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[str]:
-    """The address of a server without a database's name."""
+    """The address of a server, without a database name."""
     pytest.importorskip("psycopg", reason="needs psycopg, PostgreSQL's driver")
     programs = [Path(found).parent for found in glob("/usr/lib/postgresql/*/bin/initdb")]
     if on_path := shutil.which("initdb"):
@@ -30,7 +30,7 @@ def postgresql_server() -> Iterator[str]:
         pytest.skip("needs a PostgreSQL server, which this machine does not have")
     folder = tempfile.mkdtemp(prefix="runai-postgresql-")
     as_user: dict[str, Any] = {}
-    if os.geteuid() == 0:  # the server refuses to be run by root
+    if os.geteuid() == 0:  # the server refuses to run as root
         try:
             owner = pwd.getpwnam("postgres")
         except KeyError:

@@ -1,11 +1,16 @@
-"""Jobs, sessions and a pool with something in every field."""
+"""Jobs, sessions and a pool with a value in every field."""
 
 from __future__ import annotations
 
 from scheduler.model import (
+    BUILD_POOL,
+    TRAIN_POOL,
     Attempt,
+    Container,
     Ending,
     Environment,
+    GpuType,
+    GroupName,
     Job,
     JobId,
     JobKind,
@@ -20,6 +25,8 @@ from scheduler.model import (
     ProjectName,
     ReclaimUpTo,
     Request,
+    Schedule,
+    ScheduleId,
     Session,
     SessionId,
     SessionState,
@@ -60,8 +67,8 @@ FULL_JOB = Job(
         min_workers=2,
         priority=70,
         preemptible=False,
-        gpu_types=("A100", "H100"),
-        node_pools=("train",),
+        gpu_types=(GpuType("A100"), GpuType("H100")),
+        node_pools=(TRAIN_POOL,),
         require="rack",
         prefer="node",
         min_runtime=60.0,
@@ -99,6 +106,23 @@ FULL_JOB = Job(
     checkpointed=1025.0,
     idempotency_key="once",
     nomination=PLACED[:1],
+    schedule=ScheduleId("c1"),
+)
+
+SCHEDULE = Schedule(
+    id=ScheduleId("c1"),
+    name="Größe",
+    user=UserName("ana"),
+    cron="0 2 * * *",
+    timezone="Europe/Berlin",
+    submission={"command": ["train", "☃"], "project": "vision", "gpus": 0.5, "env": {"A": "1"}},
+    created=1000.25,
+    blobs=("a" * 64,),
+    container=Container("image", ({"name": "home"},), ({"name": "home", "mountPath": "/home"},)),
+    due=2000.5,
+    paused=1500.5,
+    notice="Paused.",
+    last_job=JobId("full"),
 )
 
 SESSION = Session(
@@ -114,8 +138,8 @@ SESSION = Session(
 
 POOL = Pool(
     node_pools=(
-        NodePool("build", Environment.BUILD, gpus=2),
-        NodePool("train", Environment.TRAIN, PlacementStyle.SPREAD),
+        NodePool(BUILD_POOL, Environment.BUILD, gpus=2),
+        NodePool(TRAIN_POOL, Environment.TRAIN, PlacementStyle.SPREAD),
     ),
     projects=(
         Project(ProjectName("research"), guaranteed=None, members=frozenset()),
@@ -128,7 +152,7 @@ POOL = Pool(
             3,
             100.0,
             frozenset({UserName("ana"), UserName("bo")}),
-            frozenset({"staff"}),
+            frozenset({GroupName("staff")}),
         ),
     ),
     users=(User(UserName("ana"), 2000),),

@@ -1,4 +1,4 @@
-"""The record of what was used: it adds up whatever is condensed, and stays bounded for good."""
+"""The record of use: its totals survive compaction, and its size stays bounded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy
 from sqlalchemy import func, select
 
-from scheduler.model import Consumer, Consumption, Environment, ProjectName, UserName
+from scheduler.model import Consumer, Consumption, Environment, GpuType, ProjectName, UserName
 from scheduler.store import ChangeSet, Store, UsageRecord, WantedUsage, accounting, tables
 from scheduler.store.accounting import DAY, DAYS, HOUR, HOURS
 
@@ -17,7 +17,7 @@ EVER = WantedUsage(0, 4_000_000_000)
 
 
 def used(hour: int, user: str = "ana", project: str = "vision", held: float = 1.0) -> UsageRecord:
-    consumer = Consumer(Environment.TRAIN, ProjectName(project), UserName(user), "A100")
+    consumer = Consumer(Environment.TRAIN, ProjectName(project), UserName(user), GpuType("A100"))
     return UsageRecord(
         START + hour * HOUR, consumer, Consumption(held, measured=held, idle=held / 2, starts=1, longest_wait=hour)
     )
@@ -28,7 +28,7 @@ async def rows_of(store: Store, wanted: WantedUsage = EVER, *by: str) -> dict[tu
     return {each.names: each.used for each in found}
 
 
-async def test_what_is_added_adds_up(store: Store) -> None:
+async def test_added_records_are_summed(store: Store) -> None:
     await store.write(ChangeSet(accounted=(used(0), used(0, held=2), used(1), used(1, "ben"))))
     await store.write(ChangeSet(accounted=(used(0), used(1, held=-1)), accounted_until=7.0))
     assert await rows_of(store, EVER, "user") == {
@@ -40,13 +40,13 @@ async def test_what_is_added_adds_up(store: Store) -> None:
     assert store.load().accounted_until == 7.0
 
 
-async def test_it_tells_each_caller_of_themselves_and_their_projects(store: Store) -> None:
+async def test_callers_read_only_their_own_use_and_that_of_their_projects(store: Store) -> None:
     await store.write(ChangeSet(accounted=(used(0), used(0, "ben"), used(0, "ben", "nlp"), used(0, "cy", "nlp"))))
     seen = WantedUsage(0, 4_000_000_000, visible=("ana", ["nlp"]))
     assert set(await rows_of(store, seen, "project", "user")) == {("vision", "ana"), ("nlp", "ben"), ("nlp", "cy")}
 
 
-async def test_hours_become_days_and_nothing_is_lost_by_it(store: Store) -> None:
+async def test_hours_are_merged_into_days_without_loss(store: Store) -> None:
     await store.write(ChangeSet(accounted=tuple(used(hour) for hour in range(72))))
     now = START + 72 * HOUR + HOURS * HOUR
     before = await rows_of(store, EVER, "user")
@@ -58,13 +58,13 @@ async def test_hours_become_days_and_nothing_is_lost_by_it(store: Store) -> None
         START + DAY,
         START + 2 * DAY,
     ]
-    await store.write(ChangeSet(accounted=(used(1),)))  # an end that was heard of late
+    await store.write(ChangeSet(accounted=(used(1),)))  # an end reported late
     await store.write(ChangeSet(condensed=now))
     assert (await rows_of(store, EVER, "user"))[("ana",)].held == 73
 
 
-async def test_it_is_bounded_for_good(store: Store, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fourteen months with more consumers than are kept of a period, and a small bound to reach."""
+async def test_the_number_of_rows_is_bounded(store: Store, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fourteen months with more consumers than are kept for a period, and a small bound."""
     most, days = 6, 430
     monkeypatch.setattr(accounting, "MOST", most)
     hours = [*range(0, 24 * (days - 15), 24), *range(24 * (days - 15), 24 * days - 1)]

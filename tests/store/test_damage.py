@@ -1,4 +1,4 @@
-"""A database that has lost something is refused with a sentence that names the file and says what to do."""
+"""A damaged database is refused with a sentence that names the file and says what to do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOISE = random.Random(1).randbytes(50_000)
 
 @pytest.fixture
 async def file(tmp_path: Path) -> Path:
-    """A database with jobs, as a scheduler leaves it that ends."""
+    """A database with jobs, as left by a scheduler."""
     return await write(tmp_path / "runai.sqlite", 0)
 
 
@@ -28,7 +28,7 @@ async def write(file: Path, first: int, *, die: bool = False) -> Path:
         new = [job(n) for n in range(some, some + 50)]
         events = tuple(event(each.id, "job.submitted") for each in new)
         await store.write(ChangeSet(submitted=tuple(new), events=events))
-    if die:  # what `kill -9` leaves: copies of the files before they are closed
+    if die:  # as after `kill -9`: copies of the files before they are closed
         kept = {each: each.read_bytes() for each in file.parent.iterdir()}
         store.close()
         for each, content in kept.items():
@@ -87,12 +87,12 @@ async def test_a_write_ahead_log_that_has_lost_changes_is_noticed(file: Path, ho
 
 @pytest.mark.parametrize("name", ["runai.sqlite-shm", "runai.sqlite.last", "runai.sqlite.lock"])
 @pytest.mark.parametrize("content", [b"", b"9", NOISE])
-async def test_what_else_lies_beside_a_database_may_be_damaged(file: Path, name: str, content: bytes) -> None:
+async def test_other_damaged_files_next_to_a_database_are_ignored(file: Path, name: str, content: bytes) -> None:
     await write(file, 200, die=True)
     file.with_name(name).write_bytes(content)
     assert jobs(file) == 400
 
 
-async def test_a_database_that_was_taken_away_is_a_new_one(file: Path) -> None:
+async def test_a_removed_database_is_created_again(file: Path) -> None:
     file.unlink()
     assert jobs(file) == 0

@@ -1,4 +1,4 @@
-"""What was acknowledged is there after `kill -9`, and the lock goes with the process."""
+"""Acknowledged writes survive `kill -9`, and the lock ends with the process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.errors import Conflict
+from scheduler.errors import Conflict, Unavailable
 from scheduler.store import StateLock, Store
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ asyncio.run(main())
 
 
 def kill_after(lines: int, *command: str) -> list[str]:
-    """What a process has said when it was killed after so many lines."""
+    """The output of a process that is killed after `lines` lines."""
     process = subprocess.Popen([sys.executable, "-c", *command], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     said = [process.stdout.readline().strip() for _ in range(lines)]
@@ -51,7 +51,8 @@ async def test_every_acknowledged_change_survives_kill_9(url: str) -> None:
     kept = {job.id for job in store.load().jobs}
     assert set(acknowledged) <= kept
     events = await store.events(0, limit=100_000)
-    assert [event.id for event in events] == list(range(1, len(events) + 1))
+    first = events[0].id
+    assert [event.id for event in events] == list(range(first, first + len(events)))
     assert {event.subject for event in events} == kept
     store.close()
 
@@ -66,7 +67,7 @@ time.sleep(600)
 """
 
 
-def test_the_lock_names_its_holder_and_goes_with_it(tmp_path: Path) -> None:
+def test_the_lock_names_its_holder_and_is_released_with_it(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     holder = subprocess.Popen([sys.executable, "-c", HOLDS_THE_LOCK, str(path)], stdout=subprocess.PIPE)
     with holder:
@@ -78,6 +79,25 @@ def test_the_lock_names_its_holder_and_goes_with_it(tmp_path: Path) -> None:
     lock = StateLock(path)
     lock.take()
     lock.release()
+
+
+def test_a_state_reached_by_a_hard_link_is_refused_and_says_how_to_find_it(tmp_path: Path) -> None:
+    """SQLite keeps a log for each name, so even consecutive schedulers must not use two."""
+    first = Store(f"sqlite:///{tmp_path}/state.sqlite")
+    first.open()
+    (tmp_path / "other").mkdir()
+    other = tmp_path / "other" / "state.sqlite"
+    other.hardlink_to(tmp_path / "state.sqlite")
+    with pytest.raises(Unavailable, match="several names"):
+        Store(f"sqlite:///{other}").open()
+    first.close()
+    for name in (other, tmp_path / "state.sqlite"):
+        with pytest.raises(Unavailable, match=f"find / -xdev -samefile {name}"):
+            Store(f"sqlite:///{name}").open()
+    other.unlink()
+    first = Store(f"sqlite:///{tmp_path}/state.sqlite")
+    first.open()
+    first.close()
 
 
 def test_a_state_reached_by_a_link_is_the_same_state(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Migrations: they make what the code expects, whole or not at all, and a newer state is left alone."""
+"""Migrations create the schema that the code expects, completely or not at all; a newer state is left unchanged."""
 
 from __future__ import annotations
 

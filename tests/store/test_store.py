@@ -1,16 +1,17 @@
-"""What is written comes back, whole, in order and for good."""
+"""Writes are read back completely, in order and durably."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from scheduler.errors import Conflict, Invalid, Unavailable
-from scheduler.model import Attempt, JobId, JobState, ProjectName, ProjectUsage, SessionId, SessionState
-from scheduler.store import AuditFilter, AuditRecord, ChangeSet, JobFilter, Store
-from tests.store.samples import FULL_JOB, PLACED, POOL, SESSION, event, job
+from scheduler.model import Attempt, Job, JobId, JobKey, JobState, ProjectName, ProjectUsage, SessionId, SessionState
+from scheduler.store import NEWEST, AuditFilter, AuditRecord, ChangeSet, JobFilter, JobOrder, Store
+from tests.store.samples import FULL_JOB, PLACED, POOL, SCHEDULE, SESSION, event, job
 
 
 def reopened(store: Store, url: str) -> Store:
@@ -20,35 +21,50 @@ def reopened(store: Store, url: str) -> Store:
     return again
 
 
-async def test_everything_comes_back_as_it_was(store: Store, url: str) -> None:
+async def test_stored_values_are_read_back_unchanged(store: Store, url: str) -> None:
     first = replace(FULL_JOB, attempts=FULL_JOB.attempts[:1])
     before, used = (
         ProjectUsage(ProjectName("vision"), average=1.5, held=2000, at=7.0),
         ProjectUsage(ProjectName("vision"), average=1 / 3, at=8.5),
     )
     await store.write(ChangeSet(submitted=(replace(FULL_JOB, attempts=()),), jobs=(first,), pool=POOL, usage=(before,)))
-    await store.write(ChangeSet(jobs=(FULL_JOB,), sessions=(SESSION,), usage=(used,), events=(event("full"),)))
+    change = ChangeSet(jobs=(FULL_JOB,), sessions=(SESSION,), usage=(used,), events=(event("full"),))
+    (told,) = await store.write(change)
     again = reopened(store, url)
     loaded = again.load()
     assert loaded.jobs == (FULL_JOB,)
     assert loaded.sessions == (SESSION,)
     assert loaded.pool == POOL
     assert loaded.usage == (used,)
-    assert loaded.last_event == 1
+    assert (loaded.before_events, loaded.last_event) == (told.id - 1, told.id)
     assert await again.job(JobId("full")) == FULL_JOB
     assert await again.session(SessionId("s1")) == SESSION
-    assert await again.events(0) == [replace(event("full"), id=1)]
+    assert await again.events(0) == [told]
+    again.close()
+
+
+async def test_a_schedule_is_kept_changed_and_removed(store: Store, url: str) -> None:
+    await store.write(ChangeSet(schedules=(SCHEDULE,), submitted=(replace(FULL_JOB, attempts=()),)))
+    again = reopened(store, url)
+    assert again.load().schedules == (SCHEDULE,)
+    assert [found.id for found in await again.jobs(JobFilter(schedule=SCHEDULE.id))] == [FULL_JOB.id]
+    changed = replace(SCHEDULE, due=None)
+    await again.write(ChangeSet(schedules=(changed,)))
+    assert again.load().schedules == (changed,)
+    await again.write(ChangeSet(removed=(SCHEDULE.id,)))
+    assert again.load().schedules == ()
     again.close()
 
 
 async def test_a_new_state_has_no_pool_and_no_jobs(store: Store) -> None:
     loaded = store.load()
-    assert (loaded.pool, loaded.jobs, loaded.sessions, loaded.last_event) == (None, (), (), 0)
+    assert (loaded.pool, loaded.jobs, loaded.sessions) == (None, (), ())
+    assert loaded.last_event == loaded.before_events
     assert await store.job(JobId("nobody")) is None
     assert await store.session(SessionId("nobody")) is None
 
 
-async def test_what_is_over_is_kept_but_not_loaded(store: Store) -> None:
+async def test_ended_jobs_are_kept_but_not_loaded(store: Store) -> None:
     over = replace(job(1), state=JobState.SUCCEEDED, ended=2000.0)
     ended = replace(SESSION, state=SessionState.ENDED, ended=2000.0)
     await store.write(ChangeSet(submitted=(job(1),), jobs=(over,), sessions=(SESSION,)))
@@ -60,7 +76,7 @@ async def test_what_is_over_is_kept_but_not_loaded(store: Store) -> None:
 
 
 async def test_changes_given_together_are_written_in_their_order(store: Store) -> None:
-    """A job that is submitted, started, ended and started again before the disk has answered once."""
+    """A job is submitted, started, ended and restarted before the first write completes."""
     one = Attempt(1, PLACED, 1.0)
     two = Attempt(2, PLACED, 3.0)
     started = replace(job(1), state=JobState.STARTING).with_attempt(one)
@@ -77,14 +93,29 @@ async def test_events_are_numbered_without_gaps_in_the_order_of_their_changes(st
         return [record.id for record in await store.write(ChangeSet(submitted=(job(n),), events=events))]
 
     numbers = await asyncio.gather(*(write(n) for n in range(50)))
-    assert [number for given in numbers for number in given] == list(range(1, 151))
+    before = store.load().before_events
+    assert [number - before for given in numbers for number in given] == list(range(1, 151))
     again = reopened(store, url)
     await again.write(ChangeSet(events=(event("later"),)))
-    kept = await again.events(100, limit=1000)
-    assert [record.id for record in kept] == list(range(101, 152))
+    kept = await again.events(before + 100, limit=1000)
+    assert [record.id - before for record in kept] == list(range(101, 152))
     assert kept[-1].subject == "later"
-    assert [record.id for record in await again.events(0, limit=10)] == list(range(1, 11))
+    assert [record.id - before for record in await again.events(0, limit=10)] == list(range(1, 11))
     again.close()
+
+
+async def test_a_later_store_counts_its_events_from_where_no_earlier_one_has_come(tmp_path: Path) -> None:
+    """Ids are exact in JavaScript, and show when a store was replaced."""
+    earlier, later = (Store(f"sqlite:///{tmp_path}/{name}.sqlite") for name in ("earlier", "later"))
+    earlier.open()
+    told = await earlier.write(ChangeSet(events=(event(),) * 100))
+    later.open()
+    loaded = later.load()
+    assert told[-1].id < loaded.before_events < 2**53
+    (first,) = await later.write(ChangeSet(events=(event(),)))
+    assert first.id == loaded.before_events + 1
+    for store in (earlier, later):
+        store.close()
 
 
 async def test_the_audit_outlives_the_process_and_is_read_newest_first(store: Store, url: str) -> None:
@@ -111,7 +142,7 @@ async def test_the_audit_outlives_the_process_and_is_read_newest_first(store: St
     again.close()
 
 
-async def test_closing_writes_what_waits(store: Store, url: str) -> None:
+async def test_closing_writes_pending_changes(store: Store, url: str) -> None:
     writes = [store.write(ChangeSet(submitted=(job(n),))) for n in range(200)]
     again = reopened(store, url)
     assert len(again.load().jobs) == 200
@@ -119,7 +150,7 @@ async def test_closing_writes_what_waits(store: Store, url: str) -> None:
     again.close()
 
 
-async def test_a_key_is_one_users_for_one_job(store: Store) -> None:
+async def test_an_idempotency_key_belongs_to_one_user_and_job(store: Store) -> None:
     ana = replace(job(1), idempotency_key="k")
     bo = replace(job(2, user="bo"), idempotency_key="k")
     await store.write(ChangeSet(submitted=(ana, bo)))
@@ -130,10 +161,10 @@ async def test_a_key_is_one_users_for_one_job(store: Store) -> None:
         await store.write(ChangeSet(submitted=(replace(job(3), idempotency_key="k"),)))
 
 
-# -- when writing fails -----------------------------------------------------------------------------------------
+# -- failing writes ---------------------------------------------------------------------------------------------
 
 
-async def test_a_change_that_fails_takes_those_behind_it_along_and_leaves_nothing(store: Store) -> None:
+async def test_a_failed_change_refuses_later_ones_and_leaves_nothing(store: Store) -> None:
     await store.write(ChangeSet(submitted=(job(1),), events=(event(),)))
     twice = store.write(ChangeSet(submitted=(job(2), job(1)), events=(event(),)))
     behind = store.write(ChangeSet(submitted=(job(3),), events=(event(),)))
@@ -144,7 +175,7 @@ async def test_a_change_that_fails_takes_those_behind_it_along_and_leaves_nothin
         await store.write(ChangeSet(submitted=(job(4),)))
     store.mend()
     (record,) = await store.write(ChangeSet(submitted=(job(5),), events=(event(),)))
-    assert record.id == 2
+    assert record.id == store.load().before_events + 2
     assert [found.id for found in await store.jobs()] == ["job0005", "job0001"]
     assert not store.lost
 
@@ -158,7 +189,7 @@ async def test_postgresql_that_drops_the_connection_is_found_again(postgresql_ur
         await store.write(ChangeSet(submitted=(job(2),), events=(event(),)))
     store.mend()
     (record,) = await store.write(ChangeSet(submitted=(job(3),), events=(event(),)))
-    assert record.id == 2
+    assert record.id == store.load().before_events + 2
     assert {found.id for found in await store.jobs()} == {"job0001", "job0003"}
     store.close()
 
@@ -199,18 +230,18 @@ def _kick_out_everybody(url: str) -> None:
 
 
 async def test_pages_are_newest_first_and_miss_nothing(store: Store) -> None:
-    """Also among jobs of the same instant, whose ids break the tie."""
+    """Also for jobs of the same instant, ordered by id."""
     jobs = [job(n, at=1000.0 + n // 4) for n in range(50)]
     await store.write(ChangeSet(submitted=tuple(jobs)))
     seen: list[str] = []
-    before = None
-    while page := await store.jobs(JobFilter(before=before), limit=7):
+    order = NEWEST
+    while page := await store.jobs(order=order, limit=7):
         seen += [found.id for found in page]
-        before = (page[-1].submitted, page[-1].id)
+        order = JobOrder(after=(page[-1].submitted, page[-1].id))
     assert seen == [j.id for j in sorted(jobs, key=lambda j: (j.submitted, j.id), reverse=True)]
 
 
-async def test_listing_by_what_and_whose(store: Store) -> None:
+async def test_listing_by_state_project_and_user(store: Store) -> None:
     await store.write(
         ChangeSet(submitted=(job(1), job(2, user="bo"), job(3, project="speech"), replace(job(4, user="bo"))))
     )
@@ -231,8 +262,40 @@ async def test_listing_by_what_and_whose(store: Store) -> None:
     assert await found(projects=()) == ""
     assert await found(states=(JobState.FAILED,)) == "4"
     assert await found(states=()) == ""
-    assert await found(before=(everything[1].submitted, everything[1].id)) == "21"
     assert [each.id[-1] for each in await store.jobs(limit=2)] == ["4", "3"]
+
+
+@pytest.mark.parametrize("descending", [True, False])
+@pytest.mark.parametrize("by", JobKey)
+async def test_every_order_is_the_same_in_the_store_and_in_memory(store: Store, by: JobKey, descending: bool) -> None:
+    """Also for equal keys, other letters, jobs that never started, and jobs that start while the pages are read."""
+
+    def standing(n: int, *starts: float | None, ended: float | None = None) -> Job:
+        waits = job(n, user="aBé_"[n % 4], project=f"p{n % 3}", at=1000.0 + n // 2)
+        attempts = [Attempt(number, (), 1000.0, started) for number, started in enumerate(starts, 1)]
+        request = replace(waits.request, priority=n % 5, workers=1 + n % 4)
+        return replace(waits, request=request, attempts=tuple(attempts), ended=ended)
+
+    jobs = [
+        *(standing(n) for n in range(8)),
+        *(standing(n, 2000.0 + n % 3, None) for n in range(8, 16)),
+        *(standing(n, None, 2500.0) for n in range(16, 18)),
+        *(standing(n, ended=2000.0) for n in range(18, 21)),
+        *(standing(n, 3001.0, ended=4000.0) for n in range(21, 24)),
+    ]
+    await store.write(ChangeSet(submitted=tuple(jobs)))
+    for n in range(3):
+        changed = [replace(each, attempts=each.attempts[: n + 1]) for each in jobs]
+        await store.write(ChangeSet(jobs=tuple(changed)))
+    order = JobOrder(by, descending, now=3000.0)
+    expected = order.page(jobs, limit=100)
+    assert [order.key(each) for each in expected] == sorted(map(order.key, jobs), reverse=descending)
+    seen: list[str] = []
+    while page := await store.jobs(order=order, limit=5):
+        assert page == order.page(jobs, limit=5)
+        seen += [found.id for found in page]
+        order = replace(order, after=(order.key(page[-1]), page[-1].id))
+    assert seen == [each.id for each in expected]
 
 
 async def test_ids_are_ordered_alike_on_every_database(store: Store) -> None:
@@ -253,7 +316,7 @@ async def test_ids_are_ordered_alike_on_every_database(store: Store) -> None:
         ("sqlite:///:memory:", "needs a file"),
     ],
 )
-def test_an_address_that_cannot_be_a_store_is_refused(address: str, says: str) -> None:
+def test_an_invalid_store_address_is_refused(address: str, says: str) -> None:
     with pytest.raises(Invalid, match=says):
         Store(address)
 

@@ -1,4 +1,4 @@
-"""Ranges of an array, as people write them."""
+"""Ranges of an array in user input."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def test_an_array_is_read(text: str, indices: list[int], at_once: int | None) ->
 
 
 @pytest.mark.parametrize("text", ["", "0", "a", "-3", "3-", "7-5", "1,", "0-1000", "1001", "3%", "3%0", "%2", "1--2"])
-def test_what_is_no_array_is_refused(text: str) -> None:
+def test_an_invalid_array_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not an array"):
         read_array(text)

@@ -1,4 +1,4 @@
-"""A submission as a file and as a template: typed, with the place of what is wrong, and the user's own."""
+"""A submission as a file and as a template: typed, with the location of errors, and private to the user."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("gpus: 1\ngpus: 2", None, "gpus"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(text: str, field: str | None, words: str) -> None:
+def test_an_error_is_reported_with_its_place(text: str, field: str | None, words: str) -> None:
     with pytest.raises(Invalid) as refused:
         jobfile.parse(text, source="Job")
     assert refused.value.field == field
     assert words in refused.value.sentence
 
 
-def test_what_is_printed_reads_as_the_same() -> None:
+def test_a_printed_job_file_is_read_back_unchanged() -> None:
     given = {
         "command": ["python", "train.py"],
         "in": ["data/"],
@@ -92,7 +92,7 @@ def test_a_template_is_kept_closed_to_others_and_found_again(configuration: Path
             jobfile.load_template(name)
 
 
-def test_a_template_that_somebody_broke_is_told_with_its_place(configuration: Path) -> None:
+def test_an_invalid_template_is_reported_with_its_place(configuration: Path) -> None:
     jobfile.save_template("nightly", {"gpus": 1}).write_text("gpus: 1\nworker: 2\n")
     with pytest.raises(Invalid, match=r"worker: there is no key 'worker' here; did you mean 'workers'"):
         jobfile.load_template("nightly")
@@ -112,12 +112,12 @@ def test_a_grid_has_every_combination_in_order() -> None:
 @pytest.mark.parametrize(
     "text", ["", ";", "lr", "lr=", "lr=1,", "1r=2", "a=1;a=2", "a b=1", "a=" + ",".join("1" * 1001)]
 )
-def test_what_is_no_sweep_is_refused(text: str) -> None:
+def test_an_invalid_sweep_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"not of the form|twice|nothing|jobs"):
         read_sweep(text)
 
 
-def test_values_go_where_the_command_names_them_and_else_behind_it() -> None:
+def test_values_replace_placeholders_or_are_appended() -> None:
     command = ["sh", "-c", "echo {lr} {other} ${HOME}"]
     assert command_with(command, {"lr": 0.1, "on": True}) == [
         "sh",

@@ -1,5 +1,4 @@
-"""The options of a submission at their five interfaces: each has those that the table gives it, and says the same of
-them."""
+"""The options of a submission at their five interfaces: each has those in the table, with the same description."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from scheduler.submission.options import BY_NAME, OPTIONS, Interface, Option, of
 from scheduler.submission.values import SWITCH
 
 RUNS = {"kind", "command", "bundle", "files", "parameters"}
-"""What is run: no option says it, but the words of a line, the file in a dialog."""
+"""The command: not an option, but the words of a line, or the file in a dialog."""
 
 LINES: dict[Interface, argparse.ArgumentParser] = {
     Interface.MAGIC: magic.parser(),
@@ -34,7 +33,7 @@ LINES: dict[Interface, argparse.ArgumentParser] = {
 
 
 def shown(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """The options of a parser, without those that only exist for what was written before."""
+    """The options of a parser, without those kept only for compatibility."""
     for action in parser._actions:
         if action.option_strings and action.help != argparse.SUPPRESS and action.dest != "help":
             yield action
@@ -64,7 +63,7 @@ def test_the_api_says_what_the_table_says(option: Option) -> None:
         assert option.kind.read(option.default) == default
 
 
-def test_every_option_has_a_place_in_the_job_that_it_is_for() -> None:
+def test_every_option_reaches_the_job() -> None:
     """An option of both lines is one of a job file, too, unless it says what to do beside sending the job."""
     beside = {"notebook_parameters", "template", "save_template", "dry_run", "output"}
     lines = {option.name for option in OPTIONS if Interface.MAGIC | Interface.COMMAND_LINE in option.via}

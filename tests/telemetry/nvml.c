@@ -1,24 +1,35 @@
 /* A libnvidia-ml.so.1 for machines without GPUs, so that the real binding is used on its real way. It tells what
  * the file FAKE_NVML says: `init CODE` first, then a line for each GPU:
  *   name|uuid|total MiB|used MiB|utilisation|mig|nvlink group|switch group     (a group of -1: in none; uuid "lost": gone)
+ * and, where a GPU reports more, on the same line
+ *   |milliwatts|°C|throttle reasons|corrected|uncorrected|recovery action (-1: the GPU is lost)|Xid|pid of a process (0: none)
+ * Events are asked for before each sample: what the file says then holds until the next one.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { OK = 0, INVALID = 2, NOT_SUPPORTED = 3, LOST = 15 };
-struct gpu { char name[96], uuid[96]; long total, used; int busy, mig, nvlink, pcie; };
-static struct gpu gpus[32];
+enum { OK = 0, INVALID = 2, NOT_SUPPORTED = 3, TOO_SMALL = 7, TIMEOUT = 10, LOST = 15 };
+struct gpu { char name[96], uuid[96]; long total, used; int busy, mig, nvlink, pcie, more, power, warm, throttle,
+             corrected, uncorrected, recovery, xid; unsigned pid; };
+static struct gpu gpus[64];
+static int told[64];
 static unsigned count;
 
 int nvmlInitWithFlags(unsigned flags) {
     int code = 0;
     FILE *file = fopen(getenv("FAKE_NVML"), "r");
     if (!file || fscanf(file, "init %d\n", &code) != 1) return 999;
-    struct gpu g;
-    for (count = 0; count < 32 && fscanf(file, "%95[^|]|%95[^|]|%ld|%ld|%d|%d|%d|%d\n", g.name, g.uuid, &g.total,
-                                         &g.used, &g.busy, &g.mig, &g.nvlink, &g.pcie) == 8; count++)
+    char line[512];
+    for (count = 0; count < 64 && fgets(line, sizeof line, file); count++) {
+        struct gpu g = {0};
+        int known = sscanf(line, "%95[^|]|%95[^|]|%ld|%ld|%d|%d|%d|%d|%d|%d|%d|%d|%d|%d|%d|%u", g.name, g.uuid,
+                           &g.total, &g.used, &g.busy, &g.mig, &g.nvlink, &g.pcie, &g.power, &g.warm, &g.throttle,
+                           &g.corrected, &g.uncorrected, &g.recovery, &g.xid, &g.pid);
+        if (known < 8) break;
+        g.more = known == 16;
         gpus[count] = g;
+    }
     fclose(file);
     return code;
 }
@@ -33,6 +44,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned i, struct gpu **g) {
 int nvmlDeviceGetName(struct gpu *g, char *s, unsigned n) { snprintf(s, n, "%s", g->name); return OK; }
 int nvmlDeviceGetUUID(struct gpu *g, char *s, unsigned n) { snprintf(s, n, "%s", g->uuid); return OK; }
 int nvmlDeviceGetMemoryInfo(struct gpu *g, unsigned long long *m) {
+    if (g->recovery < 0) return LOST;
     if (g->total < 0) return NOT_SUPPORTED;
     m[0] = g->total << 20; m[1] = (g->total - g->used) << 20; m[2] = g->used << 20;
     return OK;
@@ -54,4 +66,42 @@ int nvmlDeviceGetP2PStatus(struct gpu *a, struct gpu *b, int index, int *status)
 int nvmlDeviceGetTopologyCommonAncestor(struct gpu *a, struct gpu *b, int *level) {
     *level = a->pcie >= 0 && a->pcie == b->pcie ? 20 : 50;
     return OK;
+}
+
+#define REPORT(name, type, value) \
+    int name(struct gpu *g, type *v) { *v = (value); return g->more ? OK : NOT_SUPPORTED; }
+REPORT(nvmlDeviceGetPowerUsage, unsigned, g->power)
+REPORT(nvmlDeviceGetCurrentClocksThrottleReasons, unsigned long long, g->throttle)
+int nvmlDeviceGetTemperature(struct gpu *g, int sensor, unsigned *v) { *v = g->warm; return g->more ? OK : NOT_SUPPORTED; }
+int nvmlDeviceGetTotalEccErrors(struct gpu *g, int kind, int counter, unsigned long long *v) {
+    *v = kind ? g->uncorrected : g->corrected;
+    return g->more && counter == 0 ? OK : NOT_SUPPORTED;
+}
+struct field { unsigned id, scope; long long at, took; int type, answer; unsigned value, rest; };
+int nvmlDeviceGetFieldValues(struct gpu *g, int n, struct field *f) {
+    for (int i = 0; i < n; i++) {
+        f[i].answer = g->more && f[i].id == 230 ? OK : NOT_SUPPORTED;
+        f[i].value = g->recovery;
+    }
+    return OK;
+}
+struct process { unsigned pid; unsigned long long memory; unsigned gpu, compute; };
+int nvmlDeviceGetComputeRunningProcesses_v3(struct gpu *g, unsigned *n, struct process *p) {
+    unsigned room = *n;
+    *n = g->pid != 0;
+    if (room < *n) return TOO_SMALL;
+    if (*n) p[0] = (struct process){g->pid, (unsigned long long)g->used << 20, -1, -1};
+    return OK;
+}
+int nvmlEventSetCreate(void **set) { *set = gpus; return OK; }
+int nvmlDeviceRegisterEvents(struct gpu *g, unsigned long long kinds, void *set) { return OK; }
+struct event { struct gpu *gpu; unsigned long long kind, data; unsigned instance, compute; };
+int nvmlEventSetWait_v2(void *set, struct event *event, unsigned ms) {
+    nvmlInitWithFlags(0);
+    for (unsigned i = 0; i < count; i++)
+        if (gpus[i].xid != told[i]) {
+            told[i] = gpus[i].xid;
+            if (told[i]) { *event = (struct event){&gpus[i], 8, told[i], 0, 0}; return OK; }
+        }
+    return TIMEOUT;
 }

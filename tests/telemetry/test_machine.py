@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.model import Environment, Node, NodePool, Pool
+from scheduler.model import Environment, GpuType, Node, NodePool, NodePoolName, Pool
 from scheduler.telemetry.local import find_gpus
 from scheduler.telemetry.machine import Gpu, Machine, cpus, divide, host, memory, shares
 from scheduler.telemetry.machine_gpus import DeclaredGpus
+
+B, T, U, V = map(NodePoolName, "btuv")
 
 BUILD, TRAIN = Environment.BUILD, Environment.TRAIN
 
@@ -27,15 +29,15 @@ def test_a_quarter_is_for_building(gpus: int, build: int, train: int) -> None:
 @pytest.mark.parametrize(
     ("node_pools", "expected"),
     [
-        ([NodePool("b", BUILD, gpus=3), NodePool("t", TRAIN)], [3, 5]),
-        ([NodePool("b", BUILD), NodePool("t", TRAIN, gpus=7)], [1, 7]),
-        ([NodePool("b", BUILD), NodePool("t", TRAIN, gpus=2), NodePool("u", TRAIN)], [2, 2, 4]),
-        ([NodePool("t", TRAIN)], [8]),
-        ([NodePool("b", BUILD)], [8]),
-        ([NodePool("b", BUILD, gpus=2), NodePool("t", TRAIN, gpus=4)], [2, 4]),
-        ([NodePool("b", BUILD, gpus=6), NodePool("t", TRAIN, gpus=6)], [6, 2]),
-        ([NodePool("t", TRAIN), NodePool("u", TRAIN), NodePool("v", TRAIN)], [3, 3, 2]),
-        ([NodePool("b", BUILD, gpus=0), NodePool("t", TRAIN)], [0, 8]),
+        ([NodePool(B, BUILD, gpus=3), NodePool(T, TRAIN)], [3, 5]),
+        ([NodePool(B, BUILD), NodePool(T, TRAIN, gpus=7)], [1, 7]),
+        ([NodePool(B, BUILD), NodePool(T, TRAIN, gpus=2), NodePool(U, TRAIN)], [2, 2, 4]),
+        ([NodePool(T, TRAIN)], [8]),
+        ([NodePool(B, BUILD)], [8]),
+        ([NodePool(B, BUILD, gpus=2), NodePool(T, TRAIN, gpus=4)], [2, 4]),
+        ([NodePool(B, BUILD, gpus=6), NodePool(T, TRAIN, gpus=6)], [6, 2]),
+        ([NodePool(T, TRAIN), NodePool(U, TRAIN), NodePool(V, TRAIN)], [3, 3, 2]),
+        ([NodePool(B, BUILD, gpus=0), NodePool(T, TRAIN)], [0, 8]),
     ],
 )
 def test_a_node_pool_gets_what_it_says(node_pools: list[NodePool], expected: list[int]) -> None:
@@ -44,14 +46,14 @@ def test_a_node_pool_gets_what_it_says(node_pools: list[NodePool], expected: lis
 
 _NODE_POOLS = st.lists(
     st.tuples(st.sampled_from(Environment), st.none() | st.integers(0, 20)), min_size=1, max_size=6
-).map(lambda given: [NodePool(f"p{i}", each[0], gpus=each[1]) for i, each in enumerate(given)])
+).map(lambda given: [NodePool(NodePoolName(f"p{i}"), each[0], gpus=each[1]) for i, each in enumerate(given)])
 
 
 @given(gpus=st.integers(0, 32), kinds=st.integers(1, 3), node_pools=_NODE_POOLS)
 def test_no_gpu_belongs_to_two_nodes(gpus: int, kinds: int, node_pools: list[NodePool]) -> None:
     machine = Machine(
         "m",
-        tuple(Gpu(str(i), f"T{i % kinds}", 1000) for i in range(gpus)),
+        tuple(Gpu(str(i), GpuType(f"T{i % kinds}"), 1000) for i in range(gpus)),
         (tuple(range(gpus)),),
         64_000,
         512,

@@ -1,10 +1,9 @@
-"""GPUs are found through the real binding (`pynvml`) and a real shared library, built here, that says what there is."""
+"""GPUs are found through the real binding (`pynvml`) and a real shared library, built here, that reports them."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,9 @@ from typing import Any
 import pytest
 
 from scheduler.telemetry.nvml import short_name, visible
+from tests.telemetry.standin import library
+
+__all__ = ["library"]
 
 A100 = "NVIDIA A100-SXM4-80GB|GPU-{0}|81920|1024|37|0|{1}|-1"
 
@@ -34,18 +36,6 @@ else:
     print(json.dumps({"declared": gpus.declared, **about}))
     gpus.close()
 """
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("needs cc, which this machine does not have")
-    folder = tmp_path_factory.mktemp("nvml")
-    source = Path(__file__).with_name("nvml.c")
-    library = str(folder / "libnvidia-ml.so.1")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-Wall", "-o", library, str(source)], check=True)
-    return folder
 
 
 class Driver:
@@ -125,7 +115,7 @@ def test_a_gpu_that_is_lost_stays_out_and_the_others_work(driver: Driver) -> Non
     assert found["notes"][0].startswith("GPU 1 does not respond")
 
 
-def test_what_a_gpu_does_not_tell_is_not_made_up(driver: Driver) -> None:
+def test_unknown_properties_of_a_gpu_stay_unknown(driver: Driver) -> None:
     found = driver("NVIDIA GB10|GPU-0|-1|0|-1|-1|-1|-1", "NVIDIA GB10|GPU-1|100|7|-1|-1|-1|-1")
     assert found["nodes"][0]["gpu_memory"] is None
     assert found["usage"] == [[found["nodes"][1]["name"], 0, {"utilisation": None, "used": 7, "memory": 100}]]
@@ -147,7 +137,7 @@ def test_a_machine_without_gpus_means_declared_gpus(driver: Driver) -> None:
     assert sum(node["gpus"] for node in driver(declared=3)["nodes"]) == 3
 
 
-def test_a_broken_driver_is_not_taken_for_none(driver: Driver) -> None:
+def test_a_broken_driver_is_not_treated_as_no_driver(driver: Driver) -> None:
     refused = driver(init=18)["refused"]
     assert refused == (
         "NVIDIA's driver does not answer (RM has detected an NVML/RM version mismatch); check nvidia-smi, "
@@ -190,7 +180,7 @@ def test_gpus_that_cannot_be_used_are_not_replaced_by_declared_ones(driver: Driv
         ("NVIDIA", "NVIDIA"),
     ],
 )
-def test_a_gpu_is_called_what_people_call_it(name: str, short: str) -> None:
+def test_a_gpu_has_its_common_name(name: str, short: str) -> None:
     assert short_name(name) == short
 
 

@@ -1,4 +1,4 @@
-"""The launcher and its supervisors alone, as a wheel leaves them: two files, run by path, and nothing else."""
+"""The launcher and its supervisors alone, as installed by a wheel: two files, run by path."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from pathlib import Path
 import pytest
 
 from scheduler.worker import launcher, supervisor
-from scheduler.worker.supervisor import how_it_ended, identity, why_not
+from scheduler.worker.processes import how_it_ended, why_not
+from scheduler.worker.supervisor import identity
 
 PATIENCE = 20.0
 
 
 class Line:
-    """The scheduler's end of the line to a launcher."""
+    """The scheduler's end of the connection to a launcher."""
 
     def __init__(self, state: Path, script: Path) -> None:
         self.state = state
@@ -35,7 +36,7 @@ class Line:
         assert self._line.recv(1) == b"1"
 
     def start(self, folder: Path) -> bytes:
-        """What the supervisor answers: b"1", or nothing where it is gone."""
+        """The supervisor's answer: b"1", or nothing if it has ended."""
         ours, its = socket.socketpair()
         ours.settimeout(PATIENCE)
         with ours, its:
@@ -54,7 +55,7 @@ def line(tmp_path: Path) -> Iterator[Line]:
     (tmp_path / "state").mkdir()
     alone = tmp_path / "elsewhere/scheduler/worker"
     alone.mkdir(parents=True)
-    for name in ("launcher.py", "supervisor.py"):
+    for name in ("launcher.py", "processes.py", "supervisor.py"):
         shutil.copy(Path(supervisor.__file__).with_name(name), alone)
     line = Line(tmp_path / "state", alone / "launcher.py")
     yield line
@@ -77,7 +78,7 @@ def worker(state: Path, *command: str, rank: int = 0, **spec: object) -> Path:
 
 
 def gone(folder: Path) -> None:
-    """Wait for a supervisor to be gone."""
+    """Wait until a supervisor has ended."""
     with contextlib.suppress(ProcessLookupError):
         process = os.pidfd_open(int((folder / "claim").read_text().split()[0]))
         try:
@@ -86,7 +87,7 @@ def gone(folder: Path) -> None:
             os.close(process)
 
 
-def test_alone_it_starts_a_worker_and_writes_down_how_it_ended(line: Line) -> None:
+def test_a_supervisor_starts_a_worker_and_records_its_end(line: Line) -> None:
     folder = worker(line.state, "/bin/sh", "-c", "echo $A; pwd; exit 3")
     assert line.start(folder) == b"1"
     gone(folder)
@@ -99,7 +100,7 @@ def test_alone_it_starts_a_worker_and_writes_down_how_it_ended(line: Line) -> No
     ]
 
 
-def test_claimed_by_another_it_starts_nothing(line: Line) -> None:
+def test_a_claimed_worker_is_not_started(line: Line) -> None:
     folder = worker(line.state, "/bin/sh", "-c", "echo started")
     (folder / "claim").write_text("0")
     assert line.start(folder) == b"1"
@@ -107,7 +108,7 @@ def test_claimed_by_another_it_starts_nothing(line: Line) -> None:
     assert (folder / "claim").read_text() == "0"
 
 
-def test_without_a_specification_it_goes_and_says_why(line: Line) -> None:
+def test_without_a_specification_it_exits_with_the_reason(line: Line) -> None:
     folder = worker(line.state, "/bin/true")
     (folder / "spec.json").unlink()
     assert line.start(folder) == b""
@@ -146,7 +147,7 @@ def test_it_needs_only_the_standard_library(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_does_not_hide_how_a_job_ended(tmp_path: Path) -> None:
-    """The commonest end of all: the job has filled the disk."""
+    """The most common failure: the job has filled the disk."""
     state = tmp_path / "state"
     state.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(state)]
@@ -164,7 +165,7 @@ def test_a_full_disk_does_not_hide_how_a_job_ended(tmp_path: Path) -> None:
         subprocess.run(["umount", "--lazy", str(state)], check=True)
 
 
-def test_a_process_is_told_from_a_later_one() -> None:
+def test_a_process_is_distinguished_from_a_later_one_with_its_pid() -> None:
     process = subprocess.Popen(["sleep", "600"])
     first = identity(process.pid)
     assert first == identity(process.pid)

@@ -1,15 +1,16 @@
-/** A scheduler in memory behind the transport: real responses and streams, and a line that can be cut. */
+/** An in-memory scheduler behind the transport, with real responses and streams; connections can be cut. */
 import type {
   Applied,
   AuditEntry,
   DisplayLine,
+  Explanation,
   Event as PoolEvent,
   JobState,
+  JobSubmit,
   JobView,
   Me,
   NodeDrain,
   OutputFile,
-  PolicyEntry,
   PoolView,
   ProjectEntry,
   ProjectView,
@@ -19,150 +20,33 @@ import type {
   ViewFigures
 } from '../model/api';
 import type { ITransport } from '../model/transport';
+import { aProject, aSession } from './views';
 
-export function aJob(id: string, change: Partial<JobView> = {}): JobView {
-  return {
-    id,
-    name: `job-${id}`,
-    project: 'vision',
-    user: 'ada',
-    mine: true,
-    kind: 'command',
-    state: 'queued',
-    reason: '',
-    notice: '',
-    blocked_by: null,
-    position: null,
-    estimated_start: null,
-    earliest_start: null,
-    latest_start: null,
-    submitted: 1000,
-    started: null,
-    ended: null,
-    gpus: 1,
-    workers: 1,
-    min_workers: 1,
-    groups: [],
-    total_gpus: 1,
-    priority: 50,
-    preemptible: true,
-    over_quota: false,
-    attempts: [],
-    outputs: [],
-    exit_code: null,
-    after: [],
-    array: null,
-    index: null,
-    parameters: {},
-    ...change
-  };
-}
-
-const NO_RULES: PolicyEntry = {
-  defaults: {
-    gpus: null,
-    cpus: null,
-    memory_gib: null,
-    priority: null,
-    preemptible: null,
-    min_runtime: null,
-    max_runtime: null,
-    idle_timeout: null,
-    gpu_types: null,
-    grace: null,
-    retries: null,
-    node_pools: null
-  },
-  maxima: {
-    gpus: null,
-    total_gpus: null,
-    cpus: null,
-    memory_gib: null,
-    workers: null,
-    priority: null,
-    min_runtime: null,
-    max_runtime: null,
-    idle_timeout: null,
-    grace: null,
-    retries: null
-  },
-  allowed: { gpu_types: null, node_pools: null, preemptible: null }
-};
-
-export function aProject(name: string, change: Partial<ProjectView> = {}): ProjectView {
-  return {
-    name,
-    parent: null,
-    guaranteed: 2,
-    guaranteed_in_all: 2,
-    limit: null,
-    weight: null,
-    priority: 0,
-    members: [],
-    groups: [],
-    policy: NO_RULES,
-    quotas: [],
-    order: null,
-    guaranteed_cpus: null,
-    limit_cpus: null,
-    guaranteed_memory_gib: null,
-    limit_memory_gib: null,
-    windows: [],
-    guaranteed_now: 2,
-    changes: [],
-    allocated_cpus: 0,
-    allocated_memory_gib: 0,
-    parts: [],
-    takes_jobs: true,
-    fair_share: 2,
-    allocated: 0,
-    demand: 0,
-    over_quota: 0,
-    could_start: 2,
-    recent_use: 0,
-    running: 0,
-    waiting: 0,
-    ...change
-  };
-}
-
-export function aSession(id: string, change: Partial<SessionView> = {}): SessionView {
-  return {
-    id,
-    user: 'ada',
-    server: '',
-    state: 'leased',
-    reason: '',
-    gpus: 1,
-    workers: [{ rank: 0, node: 'box-build', gpus: [0], share: 1 }],
-    env: {},
-    pod: null,
-    declared: true,
-    requested: 900,
-    started: 900,
-    ...change
-  };
-}
+export { aJob, aProject, aSession } from './views';
 
 export class Scheduler implements ITransport {
   readonly asked: string[] = [];
   /** The `Last-Event-ID` of each stream that was opened. */
   readonly resumed: (string | null)[] = [];
-  /** What the page has said that it shows, oldest first. */
+  /** The jobs that the page reported as shown, oldest first. */
   readonly shows: string[][] = [];
-  /** Another one after it was replaced: ids of events begin anew. */
+  /** The id of the store; a new store numbers its events from the start. */
   store = 'store-1';
   readonly jobs = new Map<string, JobView>();
   readonly logs = new Map<string, string>();
   readonly reports = new Map<string, Record<string, unknown>[]>();
   readonly shown = new Map<string, DisplayLine[]>();
   readonly files = new Map<string, OutputFile[]>();
+  /** The contents of the files, by path. */
+  readonly contents = new Map<string, string>();
+  readonly submissions = new Map<string, Partial<JobSubmit>>();
+  readonly explanations = new Map<string, Explanation>();
   sessions: SessionView[] = [aSession('s1')];
   projects: ProjectView[] = [aProject('vision')];
-  /** What a preview answers, and what was to be previewed. */
+  /** The response of a preview, and the previewed change. */
   previewed: Applied = { preview: true, changes: [], warnings: [], effects: [] };
   readonly previews: ProjectEntry[] = [];
-  /** The newest first; a page has one. */
+  /** Newest first, one per page. */
   audit: AuditEntry[] = [];
   usage: UsageRow[] = [];
   me: Me = {
@@ -174,14 +58,14 @@ export class Scheduler implements ITransport {
   };
   pool: PoolView = {
     declared: true,
-    build: { gpus: 2, allocated: 1, over_quota: 0, free: 1, foreign: 0 },
-    train: { gpus: 6, allocated: 0, over_quota: 0, free: 6, foreign: 0 },
+    build: { gpus: 2, allocated: 1, over_quota: 0, free: 1, foreign: 0, failing: 0 },
+    train: { gpus: 6, allocated: 0, over_quota: 0, free: 6, foreign: 0, failing: 0 },
     waiting: 0,
     nodes: []
   };
-  /** Down: nobody answers. Otherwise a status and a problem to answer everything with. */
+  /** While down, requests fail. Otherwise a status and a problem for every response. */
   trouble: 'down' | [number, object | string] | null = null;
-  /** Called before an answer to this path is made. */
+  /** Called before a response for this path is made. */
   before: Record<string, () => void> = {};
 
   async send(path: string, init: RequestInit = {}): Promise<Response> {
@@ -208,6 +92,9 @@ export class Scheduler implements ITransport {
       return this._stream(known ? after : null, init.signal ?? undefined);
     }
     if (collection === 'jobs' && id) {
+      if (init.method === 'PATCH') {
+        this.set({ ...this.jobs.get(id)!, ...(JSON.parse(String(init.body)) as Pick<JobView, 'priority'>) });
+      }
       return this._job(id, what, url, init.method ?? 'GET');
     }
     if (url.pathname === '/pool/preview') {
@@ -234,15 +121,21 @@ export class Scheduler implements ITransport {
     }
     const states = url.searchParams.getAll('state') as JobState[];
     const user = url.searchParams.get('user');
+    const array = url.searchParams.get('array');
+    const told = url.searchParams.getAll('job').filter(one => this.reports.has(one));
     const answers: Record<string, unknown> = {
       me: this.me,
       pool: this.pool,
       projects: { projects: this.projects },
       sessions: { sessions: this.sessions },
+      reports: { reports: told.map(job => ({ job, point: Object.assign({}, ...this.reports.get(job)!) as object })) },
       usage: { since: 0, until: 0, by: [], every: null, rows: this.usage },
       jobs: {
         jobs: [...this.jobs.values()].filter(
-          job => (!states.length || states.includes(job.state)) && (user === null || user === job.user)
+          job =>
+            (!states.length || states.includes(job.state)) &&
+            (user === null || user === job.user) &&
+            (array === null || array === job.array)
         ),
         next: null
       }
@@ -250,7 +143,7 @@ export class Scheduler implements ITransport {
     return json(answers[collection ?? '']);
   }
 
-  /** Puts the job in the book and tells every stream. */
+  /** Stores the job and sends the event to every stream. */
   set(job: JobView): void {
     const kind = this.jobs.has(job.id) ? 'job.state' : 'job.submitted';
     this.jobs.set(job.id, job);
@@ -274,13 +167,13 @@ export class Scheduler implements ITransport {
     this._streams.forEach(stream => stream.enqueue(encode(text)));
   }
 
-  /** Tells every stream how what it shows stands now. */
+  /** Sends every stream the current figures of what it shows. */
   tellFigures(figures: Partial<ViewFigures>): void {
     const text = passing({ kind: 'view.figures', data: { ...figures } });
     this._streams.forEach(stream => stream.enqueue(encode(text)));
   }
 
-  /** Tells every stream that it has missed too much. */
+  /** Tells every stream that it has missed too many events. */
   beginAnew(): void {
     this._streams.forEach(stream => stream.enqueue(encode(begins(false))));
   }
@@ -301,7 +194,8 @@ export class Scheduler implements ITransport {
       return json({ detail: `There is no job ${id}.`, status: 404 }, 404);
     }
     if (what === 'logs') {
-      const bytes = encode(this.logs.get(id) ?? '');
+      const [attempt, rank] = ['attempt', 'rank'].map(name => url.searchParams.get(name));
+      const bytes = encode(this.logs.get(`${id}/${attempt}/${rank}`) ?? this.logs.get(id) ?? '');
       return new Response(bytes.slice(Number(url.searchParams.get('offset'))));
     }
     if (what === 'metrics') {
@@ -313,6 +207,13 @@ export class Scheduler implements ITransport {
       const [attempt, log] = ['attempt', 'log'].map(name => Number(url.searchParams.get(name)));
       const lines = (this.shown.get(id) ?? []).filter(line => line.attempt === attempt && line.log > log!);
       return new Response(lines.map(line => JSON.stringify(line) + '\n').join(''));
+    }
+    if (what === 'explain' || what === 'submission') {
+      return json(what === 'explain' ? this.explanations.get(id) : this.submissions.get(id));
+    }
+    const file = url.pathname.split('/').slice(4).join('/');
+    if (what === 'outputs' && file) {
+      return new Response(this.contents.get(file));
     }
     if (what === 'outputs') {
       return json({ files: this.files.get(id) ?? [] });
@@ -381,7 +282,7 @@ export class Scheduler implements ITransport {
   private readonly _streams = new Set<ReadableStreamDefaultController<Uint8Array>>();
 }
 
-/** A message that has no id of its own. */
+/** A message without an id of its own. */
 function passing(event: Partial<PoolEvent>): string {
   const whole = { id: 0, at: 0, subject: '', data: {}, job: null, session: null, ...event };
   return `event: ${event.kind}\ndata: ${JSON.stringify(whole)}\n\n`;

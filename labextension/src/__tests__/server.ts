@@ -1,4 +1,4 @@
-/** The user's own server behind the transport: it keeps the forms that are sent, and answers as it is told. */
+/** The user's own server behind the transport: it records the submitted forms and returns the responses set here. */
 import type { DryRunView } from '../model/api';
 import type { Sent } from '../model/submission';
 import type { ITransport } from '../model/transport';
@@ -12,7 +12,7 @@ export const SENT: Sent = {
   files: ''
 };
 
-/** Of a job that starts at once. */
+/** The dry run of a job that starts at once. */
 export const STARTS: DryRunView = {
   starts: true,
   after: 0,
@@ -34,11 +34,11 @@ export class Server implements ITransport {
   readonly forms: Form[] = [];
   readonly looked: string[] = [];
   readonly tried: Form[] = [];
-  /** What would happen to a form. */
+  /** The result of a dry run. */
   dryRun: DryRunView = { ...STARTS };
-  /** What the next form is refused with: a sentence, and the field that is at fault. */
+  /** The error for the next form: a sentence and the field at fault. */
   refuses: [string, string | null][] = [];
-  /** What is waited for before an answer to a form. */
+  /** Awaited before a form is answered. */
   before: Promise<void> = Promise.resolve();
   down = false;
 

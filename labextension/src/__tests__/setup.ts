@@ -1,4 +1,9 @@
-/** What JupyterLab's packages and the pages expect of a browser, and jsdom lacks. */
+/** Browser features that JupyterLab's packages and the pages need and jsdom lacks. */
+import { configure } from '@testing-library/react';
+
+// As in the browser tests: a busy machine is slow, not wrong.
+configure({ asyncUtilTimeout: 30_000 });
+
 globalThis.DragEvent ??= class extends MouseEvent {
   readonly dataTransfer = null;
 } as unknown as typeof DragEvent;
@@ -14,7 +19,7 @@ window.matchMedia ??= query =>
 
 window.requestIdleCallback ??= run => window.setTimeout(() => run({ didTimeout: false, timeRemaining: () => 1 }));
 
-// Dialogs are only elements there.
+// jsdom implements dialogs only as elements.
 HTMLDialogElement.prototype.showModal ??= function () {
   this.open = true;
 };

@@ -1,14 +1,14 @@
-/** Which view the page shows: its address says so (`#projects`), so that it can be kept, sent and gone back to. */
+/** The page's view as a URL fragment (`#projects`), so that it can be bookmarked, shared and revisited. */
 import { useSyncExternalStore } from 'react';
 
-export const VIEWS = ['pool', 'projects', 'jobs', 'nodes', 'usage', 'audit'] as const;
+export const VIEWS = ['pool', 'projects', 'people', 'jobs', 'nodes', 'usage', 'audit'] as const;
 
 export type ViewName = (typeof VIEWS)[number];
 
-/** Those that only an administrator can see. */
-export const ADMINISTRATORS: readonly ViewName[] = ['audit'];
+/** The views that only administrators can see. */
+export const ADMINISTRATORS: readonly ViewName[] = ['people', 'audit'];
 
-/** The view of an address; the pool's where there is no such view. */
+/** The view that a fragment names, or the pool view if it names none. */
 export function viewOf(hash: string): ViewName {
   const name = hash.replace(/^#/, '');
   return VIEWS.find(view => view === name) ?? 'pool';

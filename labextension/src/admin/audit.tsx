@@ -1,4 +1,4 @@
-/** Who changed what of the pool, and when. */
+/** The audit: who changed what in the pool, and when. */
 import { useCallback, useEffect, useState, type ReactElement } from 'react';
 import { useTrans } from '../components/hooks';
 import type { AuditEntry, AuditPage } from '../model/api';
@@ -24,7 +24,7 @@ export function AuditView({ client }: { client: Client }): ReactElement {
     },
     [client]
   );
-  // Once: what is read while somebody reads on would move the lines.
+  // Read only once: an update would move the lines under the reader.
   useEffect(() => {
     void read(null);
   }, [read]);
@@ -36,7 +36,7 @@ export function AuditView({ client }: { client: Client }): ReactElement {
   return (
     <Card
       title={trans.__('Audit')}
-      aside={trans.__('changes of the pool and of others’ jobs and sessions, the newest first')}
+      aside={trans.__('changes to the pool and to other users’ jobs and sessions, newest first')}
     >
       {page && page.entries.length > 0 && (
         <Table columns={columns}>
@@ -68,6 +68,7 @@ const KINDS: Record<AuditEntry['kind'], string> = {
   node_pool: 'node pool',
   project: 'project',
   user: 'user',
+  group: 'group',
   job: 'job',
   session: 'session',
   settings: '',
@@ -82,11 +83,13 @@ function Entry({ entry }: { entry: AuditEntry }): ReactElement {
       <td className="runai-Table-text">
         <time dateTime={at.toISOString()}>{at.toLocaleString([], { dateStyle: 'medium', timeStyle: 'short' })}</time>
       </td>
-      <td className="runai-Table-text">{entry.user ?? trans.__('pool file')}</td>
+      <td className="runai-Table-text">
+        {entry.user ?? (stopReason(entry) ? trans.__('scheduler') : trans.__('pool file'))}
+      </td>
       <td className="runai-Table-text runai-Table-words">
         {changeWords(entry, trans).map(line => (
           <div key={line}>
-            {[trans.__(KINDS[entry.kind]), line, ownerWords(entry, trans)].filter(Boolean).join(' ')}
+            {[trans.__(KINDS[entry.kind]), line, ownerWords(entry, trans), stopReason(entry)].filter(Boolean).join(' ')}
           </div>
         ))}
       </td>
@@ -94,7 +97,12 @@ function Entry({ entry }: { entry: AuditEntry }): ReactElement {
   );
 }
 
-/** Whose job or session it was: its id alone says nothing once it is gone. */
+/** Why the scheduler itself stopped a server. */
+function stopReason({ action, after }: AuditEntry): string {
+  return action === 'remove' && after ? String(after.reason) : '';
+}
+
+/** The owner of the job or session: its id alone is meaningless after it is deleted. */
 function ownerWords({ before }: AuditEntry, trans: Trans): string {
   const words = [before?.name, before?.owner && trans.__('of %1', before.owner)].filter(Boolean).join(' ');
   return before?.owner ? `(${words})` : '';

@@ -1,12 +1,12 @@
-/** Stacked bars, one for each period. The figures are in the table beside it, so the picture has one description. */
+/** Stacked bars, one per period. The table beside the chart has the figures, so the chart has a single description. */
 import { useId, type ReactElement } from 'react';
 import { amount } from '../model/format';
 
 export interface Series {
   name: string;
-  /** Which of the colours of the chart, or of the pool: `build` and `train`. */
+  /** Which colour of the chart or of the pool (`build`, `train`) to use. */
   colour: string;
-  /** One for each bar. */
+  /** One value per bar. */
   values: readonly number[];
 }
 
@@ -70,7 +70,7 @@ function wordsOf(bar: string, sum: number, series: readonly Series[], at: number
   return [`${bar}: ${amount(sum)}`, ...parts].join('\n');
 }
 
-/** The next of 1, 2, 5, 10, 20 … that is not smaller. */
+/** The smallest of 1, 2, 5, 10, 20 … that is not less than the value. */
 export function niceCeiling(value: number): number {
   if (!(value > 0)) {
     return 1;

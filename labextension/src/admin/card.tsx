@@ -1,4 +1,4 @@
-/** A part of the page under a title of its own. */
+/** A titled section of the page. */
 import type { ReactElement, ReactNode } from 'react';
 
 export interface CardProps {

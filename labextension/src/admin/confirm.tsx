@@ -1,4 +1,4 @@
-/** Asks before what can't be undone, in the browser's own modal dialog. */
+/** Asks for confirmation of an irreversible action in the browser's own modal dialog. */
 import { useCallback, useEffect, useRef, useState, type ReactElement } from 'react';
 import type { Question } from '../components/question';
 

@@ -1,4 +1,4 @@
-/** A project as it is edited: texts of fields, what they say, and what they promise. */
+/** A project while it is edited: the texts of its fields, their values, and the resulting guarantees. */
 import type { PoolView, ProjectEntry, ProjectView, QueueOrder } from '../model/api';
 import { amount, gpus } from '../model/format';
 import type { Trans } from '../trans';
@@ -17,7 +17,7 @@ export interface Fields {
 
 export type Field = keyof Fields;
 
-/** The texts of a project's fields; of a new one where it is null. */
+/** The texts of a project's fields, or of a new project's if it is null. */
 export function fieldsOf(project: ProjectView | null): Fields {
   const text = (value: number | null | undefined) => (value === null || value === undefined ? '' : String(value));
   return {
@@ -33,7 +33,7 @@ export function fieldsOf(project: ProjectView | null): Fields {
   };
 }
 
-/** A field whose text says nothing that could be sent. */
+/** A field whose text is not a valid value. */
 export class InvalidField extends Error {
   constructor(
     readonly field: Field,
@@ -43,7 +43,7 @@ export class InvalidField extends Error {
   }
 }
 
-/** What the fields declare; policies, quotas, CPUs, memory and windows stay those of `base`. Throws `InvalidField`. */
+/** The project that the fields describe; other keys are copied from `base`. Throws `InvalidField`. */
 export function entryOf(fields: Fields, base: ProjectView | null, trans: Trans): ProjectEntry {
   const number = (field: Field, empty: string): number | null => {
     const text = fields[field].trim();
@@ -62,7 +62,7 @@ export function entryOf(fields: Fields, base: ProjectView | null, trans: Trans):
     parent: fields.parent || null,
     guaranteed: number('guaranteed', trans.__('unlimited')),
     limit: number('limit', trans.__('no limit')),
-    weight: number('weight', trans.__('as the guarantee')),
+    weight: number('weight', trans.__('same as the guarantee')),
     priority,
     order: (fields.order || null) as QueueOrder | null,
     members: names(fields.members),
@@ -83,13 +83,13 @@ function names(text: string): string[] {
 
 export interface GuaranteeSum {
   words: string;
-  /** More is promised than there is. */
+  /** Whether more is guaranteed than exists. */
   over: boolean;
 }
 
 /**
- * What would be guaranteed to this project and those beside it, of what there is for all of them; null where the pool is
- * shared out in parts, of which only the preview knows.
+ * The guarantee of this project and of its siblings, and the GPUs that they share; null if the pool is shared in parts,
+ * which only the preview can calculate.
  */
 export function guaranteeSumOf(
   fields: Fields,
@@ -117,7 +117,7 @@ export function guaranteeSumOf(
   return { words, over: sum > there };
 }
 
-/** A project and all below it: none of them can be its parent. */
+/** A project and its descendants: none of them can be its parent. */
 export function subtreeOf(name: string, projects: readonly ProjectView[]): ReadonlySet<string> {
   const found = new Set([name]);
   for (let before = 0; before < found.size;) {

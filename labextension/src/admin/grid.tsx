@@ -1,4 +1,4 @@
-/** Every GPU and who holds it, node by node. */
+/** Every GPU and what uses it, node by node. */
 import { useRef, useState, type ReactElement } from 'react';
 import { usePool, useTrans, useUsage } from '../components/hooks';
 import type { GpuView, NodeView, Occupant, PoolView } from '../model/api';
@@ -65,9 +65,10 @@ function Node({ node, point }: { node: NodeView; point: (index: number) => void 
   );
 }
 
-/** A GPU that is shared is divided by shares; the filled height is the measured use, and all of it where none is. */
+/** A shared GPU is divided by shares; the filled height is the measured use, or all of it if nothing measures it. */
 function Cell({ gpu }: { gpu: GpuView }): ReactElement {
   const held = gpu.occupants.reduce((sum, occupant) => sum + occupant.share, 0);
+  const outside = gpu.failure === null ? gpu.foreign : Math.max(0, 1 - held);
   return (
     <>
       {gpu.occupants.map((occupant, index) => (
@@ -82,10 +83,8 @@ function Cell({ gpu }: { gpu: GpuView }): ReactElement {
           )}
         </span>
       ))}
-      {gpu.foreign > 0 && (
-        <span className="runai-Cell-part" data-kind="foreign" style={{ width: `${100 * gpu.foreign}%` }} />
-      )}
-      {held + gpu.foreign < 1 && <span className="runai-Cell-part" data-kind="free" style={{ flex: 1 }} />}
+      {outside > 0 && <span className="runai-Cell-part" data-kind="foreign" style={{ width: `${100 * outside}%` }} />}
+      {held + outside < 1 && <span className="runai-Cell-part" data-kind="free" style={{ flex: 1 }} />}
     </>
   );
 }
@@ -94,11 +93,15 @@ export function kindOf(occupant: Occupant): Kind {
   return occupant.kind === 'session' ? 'build' : occupant.over_quota ? 'over' : 'train';
 }
 
-/** A GPU in a sentence: who holds it and how busy it is. */
+/** A GPU as a sentence: what uses it and how busy it is. */
 export function gpuWords(gpu: GpuView, trans: Trans): string {
   const outside =
     gpu.foreign < 1 ? trans.__('%1 used outside the pool', amount(gpu.foreign)) : trans.__('used outside the pool');
-  const who = [...gpu.occupants.map(occupant => occupantWords(occupant, trans)), gpu.foreign > 0 ? outside : '']
+  const who = [
+    ...gpu.occupants.map(occupant => occupantWords(occupant, trans)),
+    gpu.foreign > 0 ? outside : '',
+    gpu.failure === null ? '' : trans.__('out of use: %1', gpu.failure)
+  ]
     .filter(Boolean)
     .join('; ');
   const use =

@@ -6,7 +6,7 @@ import { ServiceTransport } from './transport';
 
 const RELOADED = 'runai-reloaded';
 
-/** The hub signs its user in again without asking: on the way through a reload, though not again and again. */
+/** Reloads the page so that the hub signs the user in again, but at most once a minute. */
 function signIn(): void {
   const last = Number(sessionStorage.getItem(RELOADED) ?? 0);
   if (Date.now() - last > 60_000) {

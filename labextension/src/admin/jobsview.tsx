@@ -1,18 +1,30 @@
-/** Every job: the newest as they change, or those that the service finds by state, project and user. */
-import { useEffect, useState, type FormEvent, type ReactElement } from 'react';
-import { useTrans } from '../components/hooks';
+/** All jobs, or those that match a state, project and user, in the order of a column. */
+import {
+  useCallback,
+  useContext,
+  useEffect,
+  useMemo,
+  useRef,
+  useState,
+  type FormEvent,
+  type ReactElement
+} from 'react';
+import { StillContext, useShown, useTrans } from '../components/hooks';
 import type { JobActions } from '../components/job';
-import { JobList } from '../components/jobs';
 import type { Question } from '../components/question';
 import type { JobPage, JobState, JobView } from '../model/api';
+import type { JobOrder } from '../model/client';
 import { stateWord } from '../model/format';
+import { cancelAll } from '../model/cancelling';
 import { isFinal, UNFINISHED, type IPoolModel, type PoolState } from '../model/state';
-import { PoolError } from '../model/transport';
 import { Card } from './card';
+import { JobsTable } from './jobstable';
+import { PriorityDialog } from './prioritydialog';
 import { asTree } from './projects';
 
-const PAGE = 200;
-const CONFLICT = 409;
+const PAGE = 100;
+/** The minimum pause between two reads, in milliseconds. */
+const REST = 2000;
 const STATES: readonly JobState[] = [...UNFINISHED, 'succeeded', 'failed', 'cancelled'];
 
 interface Wanted {
@@ -26,40 +38,58 @@ export interface JobsViewProps {
   state: PoolState;
   actions: JobActions;
   confirm: (question: Question) => Promise<boolean>;
-  /** Does something and shows why it was refused. */
+  /** Runs an action and shows the error if it is refused. */
   attempt: (act: () => Promise<void>) => Promise<void>;
 }
 
 export function JobsView({ model, state, actions, confirm, attempt }: JobsViewProps): ReactElement {
   const trans = useTrans();
   const [wanted, setWanted] = useState<Wanted>({ state: '', project: '', user: '' });
+  const [order, setOrder] = useState<JobOrder>({ sort: 'submitted', order: 'desc' });
   const [found, setFound] = useState<{ of: Wanted; page: JobPage } | null>(null);
   const [round, setRound] = useState(0);
+  /** The jobs whose priority is being changed. */
+  const [ranked, setRanked] = useState<readonly JobView[] | null>(null);
+  const seen = useRef(state.jobs);
+  const readAt = useRef(0);
+  const latest = useRef<object | null>(null);
   const all = Object.values(wanted).every(value => value === '');
-  const page = !all && found?.of === wanted ? found.page : null;
+  const page = found?.of === wanted ? found.page : null;
+  const asked = useMemo(() => ({ ...queryOf(wanted), ...order }), [wanted, order]);
+  const read = useCallback(async () => {
+    seen.current = model.state.jobs;
+    readAt.current = Date.now();
+    const page = await model.client.jobs(asked);
+    if (asked === latest.current) {
+      setFound({ of: wanted, page });
+    }
+  }, [model, wanted, asked]);
   useEffect(() => {
-    if (all) {
+    latest.current = asked;
+    void attempt(read);
+  }, [asked, read, round, attempt]);
+  const still = useContext(StillContext);
+  const long = (page?.jobs.length ?? 0) > PAGE;
+  // What happens to jobs moves rows only on the first page, and not under the pointer.
+  useEffect(() => {
+    if (still || long || state.jobs === seen.current) {
       return;
     }
-    let gone = false;
-    void attempt(async () => {
-      const read = await model.client.jobs(queryOf(wanted));
-      if (!gone) {
-        setFound({ of: wanted, page: read });
-      }
-    });
-    return () => {
-      gone = true;
-    };
-  }, [model, wanted, all, round, attempt]);
+    const again = () => void read().catch(() => undefined); // the page already shows a lost connection
+    const timer = setTimeout(again, Math.max(0, readAt.current + REST - Date.now()));
+    return () => clearTimeout(timer);
+  }, [state.jobs, still, long, read]);
 
   const more = (before: JobPage) =>
     attempt(async () => {
-      const read = await model.client.jobs({ ...queryOf(wanted), after: before.next ?? '' });
-      setFound({ of: wanted, page: { ...read, jobs: [...before.jobs, ...read.jobs] } });
+      const next = await model.client.jobs({ ...asked, after: before.next ?? '' });
+      setFound(now =>
+        now?.page === before ? { ...now, page: { ...next, jobs: [...before.jobs, ...next.jobs] } } : now
+      );
     });
-  const jobs = page ? page.jobs.map(job => state.jobs.get(job.id) ?? job) : all ? [...state.jobs.values()] : [];
-  const unfinished = page ? jobs.filter(job => !isFinal(job.state)) : [];
+  const jobs = page ? page.jobs.map(job => state.jobs.get(job.id) ?? job) : [];
+  useShown(model, jobs);
+  const unfinished = all ? [] : jobs.filter(job => !isFinal(job.state));
   const cancel = async () => {
     const question = {
       title: trans._n('Cancel this job?', 'Cancel these %1 jobs?', unfinished.length),
@@ -119,25 +149,43 @@ export function JobsView({ model, state, actions, confirm, attempt }: JobsViewPr
             {trans._n('Cancel %1 job…', 'Cancel %1 jobs…', unfinished.length)}
           </button>
         )}
+        {state.me?.admin && unfinished.length > 0 && (
+          <button type="button" className="runai-Button" onClick={() => setRanked(unfinished)}>
+            {trans._n('Priority of %1 job…', 'Priority of %1 jobs…', unfinished.length)}
+          </button>
+        )}
       </form>
-      <JobList
+      <JobsTable
         jobs={jobs}
         me={state.me}
-        model={model}
+        client={model.client}
         actions={{
           act: async (job, verb) => {
             await actions.act(job, verb);
             setRound(round + 1);
           }
         }}
-        named
-        label={trans.__('Jobs')}
-        empty={all || page ? trans.__('There are no such jobs.') : trans.__('Looking for jobs…')}
+        order={order}
+        setOrder={setOrder}
+        setPriority={job => setRanked([job])}
       />
+      {jobs.length === 0 && (
+        <p className="runai-Empty">{page ? trans.__('No jobs match.') : trans.__('Loading the jobs…')}</p>
+      )}
       {page && page.next !== null && (
         <button type="button" className="runai-Link runai-More" onClick={() => void more(page)}>
-          {trans.__('Find older jobs')}
+          {trans.__('Show more jobs')}
         </button>
+      )}
+      {ranked && (
+        <PriorityDialog
+          jobs={ranked}
+          client={model.client}
+          close={() => {
+            setRanked(null);
+            setRound(round + 1);
+          }}
+        />
       )}
     </Card>
   );
@@ -150,17 +198,4 @@ function queryOf({ state, project, user }: Wanted): Parameters<IPoolModel['clien
     ...(project ? { project } : {}),
     ...(user ? { user } : {})
   };
-}
-
-/** One after the other; one that has ended meanwhile is no trouble. */
-async function cancelAll(model: IPoolModel, jobs: readonly JobView[]): Promise<void> {
-  for (const job of jobs) {
-    try {
-      await model.act(job.id, 'cancel');
-    } catch (error) {
-      if (!(error instanceof PoolError && error.status === CONFLICT)) {
-        throw error;
-      }
-    }
-  }
 }

@@ -1,4 +1,4 @@
-/** Every node: what it has, how much of it is held, whether it takes work. An administrator drains it, and returns it. */
+/** All nodes: capacity, allocation and whether they accept work. Administrators drain and undrain them. */
 import { useEffect, useId, useRef, useState, type FormEvent, type ReactElement } from 'react';
 import { useTrans } from '../components/hooks';
 import type { NodeView } from '../model/api';
@@ -12,7 +12,7 @@ export interface NodesViewProps {
   nodes: readonly NodeView[];
   client: Client;
   admin: boolean;
-  /** Does something and shows why it was refused. */
+  /** Runs an action and shows the error if it is refused. */
   attempt: (act: () => Promise<void>) => Promise<void>;
 }
 
@@ -135,7 +135,7 @@ function stateOf(node: NodeView, trans: Trans): string {
   return node.schedulable ? trans.__('takes work') : trans.__('takes no new work');
 }
 
-/** GPUs of a node that sessions and jobs hold. */
+/** The GPUs of a node that sessions and jobs hold. */
 export function allocated(node: NodeView): number {
   return node.gpus.reduce((sum, gpu) => sum + gpu.occupants.reduce((held, one) => held + one.share, 0), 0);
 }

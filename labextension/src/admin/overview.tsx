@@ -1,4 +1,4 @@
-/** The pool at a glance: figures, every GPU, the projects, the queue. */
+/** The pool at a glance: figures, all GPUs, projects and the queue. */
 import { useMemo, type ReactElement } from 'react';
 import { useTrans } from '../components/hooks';
 import type { JobActions } from '../components/job';
@@ -74,7 +74,7 @@ function count(jobs: number): string {
   return jobs > 0 ? String(jobs) : '';
 }
 
-/** The queue's order: who starts soonest, as far as anybody knows, then by place in line and age; paused ones last. */
+/** The queue's order: by estimated start, then by position and age; paused jobs last. */
 export function byPosition(a: JobView, b: JobView): number {
   return (
     Number(a.state === 'paused') - Number(b.state === 'paused') ||

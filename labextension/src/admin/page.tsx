@@ -1,4 +1,4 @@
-/** The pool for whoever runs it, in a few views. Everybody sees what they may see. */
+/** The pool page, in several views. Users see what their permissions allow. */
 import { useCallback, useRef, useState, type ReactElement } from 'react';
 import { StillContext, usePool, useStill, useTrans } from '../components/hooks';
 import type { JobActions } from '../components/job';
@@ -12,6 +12,7 @@ import { useConfirm } from './confirm';
 import { JobsView } from './jobsview';
 import { NodesView } from './nodes';
 import { Overview } from './overview';
+import { PeopleView } from './people';
 import { ProjectsView } from './projectsview';
 import { UsageView } from './usage';
 
@@ -40,6 +41,7 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
   const views: Record<ViewName, (pool: PoolView) => ReactElement> = {
     pool: pool => <Overview model={model} state={state} pool={pool} actions={actions} />,
     projects: pool => <ProjectsView client={model.client} state={state} pool={pool} />,
+    people: pool => <PeopleView model={model} state={state} pool={pool} confirm={confirm} attempt={attempt} />,
     jobs: () => <JobsView model={model} state={state} actions={actions} confirm={confirm} attempt={attempt} />,
     nodes: pool => <NodesView nodes={pool.nodes} client={model.client} admin={admin} attempt={attempt} />,
     usage: () => <UsageView client={model.client} />,
@@ -72,6 +74,7 @@ function ViewLinks({ current, admin }: { current: ViewName; admin: boolean }): R
   const names: Record<ViewName, string> = {
     pool: trans.__('Pool'),
     projects: trans.__('Projects'),
+    people: trans.__('People'),
     jobs: trans.__('Jobs'),
     nodes: trans.__('Nodes'),
     usage: trans.__('Usage'),

@@ -1,4 +1,4 @@
-/** What a change of the pool would bring about, in words. */
+/** The effects of a change to the pool, as sentences. */
 import type { ReactElement } from 'react';
 import { useTrans } from '../components/hooks';
 import type { Applied, Change, EffectView, JobView } from '../model/api';
@@ -45,7 +45,7 @@ export function Preview({ found, jobs }: PreviewProps): ReactElement {
   );
 }
 
-/** `vision: guaranteed 2 → 4`, a line for each key; what is added or removed in one. */
+/** `vision: guaranteed 2 → 4`, one line per key; an added or removed project is one line. */
 export function changeWords(change: Omit<Change, 'kind'>, trans: Trans): string[] {
   if (change.action === 'add') {
     return [trans.__('%1 is added.', change.name)];
@@ -81,7 +81,7 @@ export function effectWords(effect: EffectView, trans: Trans): string {
   const does: Record<EffectView['action'], string> = {
     stop: trans.__('%1 would stop and queue again:', who),
     move: trans.__('%1 would move to other GPUs:', who),
-    resize: trans.__('%1 would continue with another number of workers:', who),
+    resize: trans.__('%1 would continue with a different number of workers:', who),
     start: trans.__('%1 would start:', who)
   };
   return does[effect.action];

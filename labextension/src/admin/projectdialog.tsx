@@ -1,6 +1,6 @@
 /**
- * A project is added, changed or retired: fields, then what that would bring about, then it is done. Where somebody else
- * has changed the project meanwhile, what was typed stays and the other fields take what they say now.
+ * Adds, changes or retires a project: edit the fields, see the effects, confirm. If someone else changes the project
+ * meanwhile, the edited fields keep their text and the other fields take the new values.
  */
 import {
   useCallback,
@@ -27,7 +27,7 @@ export interface ProjectDialogProps {
   client: Client;
   state: PoolState;
   pool: PoolView;
-  /** The project that is edited; null: a new one. */
+  /** The project to edit; null: a new one. */
   name: string | null;
   close: () => void;
 }
@@ -55,7 +55,7 @@ export function ProjectDialog({ client, state, pool, name, close }: ProjectDialo
   const fields: Fields = { ...fieldsOf(seen?.view ?? null), ...typed };
 
   const loaded = seen !== null;
-  // The browser's own closing gives the focus back to where it was.
+  // The browser restores the focus when it closes the dialog.
   const end = () => dialog.current?.close();
 
   useEffect(() => {
@@ -67,7 +67,7 @@ export function ProjectDialog({ client, state, pool, name, close }: ProjectDialo
     }
   }, [loaded]);
 
-  /** Does it, and says what went wrong; a project that has changed is read again. */
+  /** Runs a request and shows its error; reads the project again if it has changed. */
   const attempt = useCallback(
     async (act: () => Promise<void>) => {
       setBusy(true);
@@ -88,7 +88,7 @@ export function ProjectDialog({ client, state, pool, name, close }: ProjectDialo
     },
     [client, name]
   );
-  // Once: what was seen is changed, and no newer one unseen.
+  // Read only once: a change must apply to the version that the user has seen.
   useEffect(() => {
     if (name !== null) {
       void attempt(async () => setSeen(await client.project(name)));
@@ -239,15 +239,15 @@ function ProjectFields({ fields, name, state, pool, problem, change }: ProjectFi
         number
       )}
       {text('limit', trans.__('Limit (GPUs)'), trans.__('empty: none'), number)}
-      {text('weight', trans.__('Weight'), trans.__('empty: as the guarantee'), number)}
-      {text('priority', trans.__('Priority'), trans.__('higher: gets surplus first'), { inputMode: 'numeric' })}
+      {text('weight', trans.__('Weight'), trans.__('empty: same as the guarantee'), number)}
+      {text('priority', trans.__('Priority'), trans.__('the highest gets surplus first'), { inputMode: 'numeric' })}
       {choice('order', trans.__('Order of its jobs'), [
-        ['', trans.__('as above it')],
-        ['arrival', trans.__('by arrival')],
-        ['served', trans.__('by who was served least')]
+        ['', trans.__('as the parent project')],
+        ['arrival', trans.__('oldest first')],
+        ['served', trans.__('least served first')]
       ])}
       {text('members', trans.__('Members'), trans.__('user names; * is everybody'))}
-      {text('groups', trans.__('Groups'), trans.__('of the hub'))}
+      {text('groups', trans.__('Groups'), trans.__('JupyterHub groups'))}
     </div>
   );
 }

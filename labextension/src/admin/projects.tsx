@@ -1,4 +1,4 @@
-/** The projects as a tree, with what each holds of its guarantee. */
+/** The project tree, with the GPUs in use and the guarantee of each project. */
 import type { ReactElement } from 'react';
 import { useTrans } from '../components/hooks';
 import { QuotaBar, quotaWords } from '../components/quota';
@@ -8,7 +8,7 @@ import { Table } from './table';
 
 export interface ProjectTableProps {
   projects: readonly ProjectView[];
-  /** GPUs of the train pool: where every bar ends, so that they compare. */
+  /** GPUs of the train pool: all bars end there, so that they can be compared. */
   pool: number;
 }
 
@@ -53,7 +53,7 @@ export function ProjectTable({ projects, pool }: ProjectTableProps): ReactElemen
   );
 }
 
-/** Parents before their children, each level by name. */
+/** Parents before their children, each level sorted by name. */
 export function asTree(projects: readonly ProjectView[]): { project: ProjectView; depth: number }[] {
   const names = new Set(projects.map(project => project.name));
   const below = (parent: string | null, depth: number): { project: ProjectView; depth: number }[] =>

@@ -1,4 +1,4 @@
-/** The tree of projects: what each was given, and how it stands. */
+/** The project tree: each project's guarantee and its current use. */
 import { useState, type ReactElement } from 'react';
 import { useTrans } from '../components/hooks';
 import type { PoolView, ProjectView } from '../model/api';
@@ -85,7 +85,7 @@ export function ProjectsView({ client, state, pool }: ProjectsViewProps): ReactE
   );
 }
 
-/** Who may send jobs to a project: its members, then its groups. */
+/** Who may submit jobs to a project: its members, then its groups. */
 export function people(project: ProjectView, everybody: string): string {
   const members = project.members.map(member => (member === '*' ? everybody : member));
   return [...members, ...project.groups.map(group => `@${group}`)].join(', ');

@@ -1,4 +1,4 @@
-/** The spans of time that the use of the pool is shown for; days, weeks and months are UTC's, as the record's are. */
+/** The time spans of the usage view. Days, weeks and months are in UTC, like the records. */
 import type { UsageQuery } from '../model/client';
 import type { Trans } from '../trans';
 
@@ -21,7 +21,7 @@ export function spanName(span: Span, trans: Trans): string {
   return names[span];
 }
 
-/** From when to when, in which periods. */
+/** The start, end and period length of a span. */
 export function spanOf(span: Span, now: number): Pick<UsageQuery, 'since' | 'until' | 'every'> {
   const today = now - (now % DAY);
   const spans: Record<Span, [since: number, until: number, every: Every]> = {
@@ -36,7 +36,7 @@ export function spanOf(span: Span, now: number): Pick<UsageQuery, 'since' | 'unt
   return { since, until, every };
 }
 
-/** When each period begins, whether anything was used in it or not. */
+/** The start of each period, including periods without usage. */
 export function periodsOf({ since, until, every }: Pick<UsageQuery, 'since' | 'until' | 'every'>): number[] {
   const starts: number[] = [];
   for (let start = since; start < until; start = after(start, every)) {
@@ -54,7 +54,7 @@ function monthsAgo(months: number, now: number): number {
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() - months) / 1000;
 }
 
-/** The name of a period by its start: `14:00`, `12 Nov`, `Nov 2026`. */
+/** The label of a period, from its start: `14:00`, `12 Nov`, `Nov 2026`. */
 export function periodName(start: number, every: Every): string {
   const options: Record<Every, Intl.DateTimeFormatOptions> = {
     hour: { hour: '2-digit', minute: '2-digit' },

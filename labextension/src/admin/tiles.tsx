@@ -1,4 +1,4 @@
-/** The figures that an administrator looks for first. */
+/** The figures that administrators look at first. */
 import type { ReactElement } from 'react';
 import { useNow, useTrans } from '../components/hooks';
 import type { JobView, PoolView } from '../model/api';
@@ -65,7 +65,7 @@ function Tile({ value, name, more }: { value: string; name: string; more: string
   );
 }
 
-/** The mean use of the GPUs that somebody measures; null where nobody does. */
+/** The mean use of the measured GPUs; null if none are measured. */
 export function measured(pool: PoolView): number | null {
   const uses = pool.nodes.flatMap(node => node.gpus.flatMap(gpu => gpu.utilisation ?? []));
   return uses.length ? uses.reduce((sum, use) => sum + use, 0) / uses.length : null;

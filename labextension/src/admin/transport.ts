@@ -2,9 +2,9 @@ import { PoolError, type ITransport } from '../model/transport';
 
 const SIGNED_OUT = 'You are signed out of the GPU pool. Reload the page to sign in again.';
 
-/** Straight to the service, as the user whose cookie the browser has; the hub wants its XSRF token with every request. */
+/** Sends requests to the service as the user of the browser's cookie, with the XSRF token that the hub requires. */
 export class ServiceTransport implements ITransport {
-  /** `signedOut` is called when the service no longer knows the browser, as after its restart. */
+  /** `signedOut` is called when the service no longer accepts the cookie, for example after a restart. */
   constructor(
     private readonly _baseUrl: string,
     private readonly _signedOut: () => void
@@ -27,7 +27,7 @@ export class ServiceTransport implements ITransport {
   }
 }
 
-/** The first `_xsrf` cookie: browsers name the one of the longest path first, which is the service's own. */
+/** The first `_xsrf` cookie: browsers send the cookie with the longest path first, which is the service's own. */
 export function xsrfToken(cookies: string): string {
   return /(?:^|;\s*)_xsrf=([^;]*)/.exec(cookies)?.[1]?.replace(/^"|"$/g, '') ?? '';
 }

@@ -1,4 +1,4 @@
-/** What was used, by whom and when: a chart of it, a table of the sums, and the same as CSV. */
+/** Usage by user, project or other groups over time: a chart, a table of totals, and a CSV file. */
 import { useEffect, useState, type ReactElement } from 'react';
 import { useTrans } from '../components/hooks';
 import type { UsageReport, UsageRow } from '../model/api';
@@ -13,7 +13,7 @@ const DIMENSIONS: readonly Dimension[] = ['project', 'user', 'gpu_type', 'enviro
 const MEASURES = ['gpu_hours', 'idle_gpu_hours', 'starts', 'reclaims', 'lost_gpu_hours'] as const;
 type Measure = (typeof MEASURES)[number];
 
-/** So many have a colour of their own; the others share one. */
+/** The number of groups with a colour of their own; the others share one. */
 const COLOURS = 6;
 
 interface Group extends Omit<UsageRow, 'start'> {
@@ -198,7 +198,7 @@ function UsageTable({ groups, by }: { groups: readonly Group[]; by: Dimension })
   );
 }
 
-/** The sums of each group over all periods, those with the most of a measure first. */
+/** The totals of each group over all periods, sorted by one measure, largest first. */
 export function groupsOf(rows: readonly UsageRow[], by: Dimension, measure: Measure, trans: Trans): Group[] {
   const groups = new Map<string, Group>();
   for (const { start, ...row } of rows) {

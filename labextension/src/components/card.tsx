@@ -1,24 +1,23 @@
-/** One job as a card: under the cell that sent it, or wherever its id is kept. */
-import { useEffect, useRef, useState, type ReactElement } from 'react';
+/** A job as a card: below the cell that submitted it, or wherever its id is stored. */
+import { useRef, useState, type ReactElement } from 'react';
 import { sentence, shape, stateWord } from '../model/format';
 import { isFinal, type IPoolModel } from '../model/state';
 import { progress } from '../model/reports';
-import type { Trans } from '../trans';
-import { PoolError } from '../model/transport';
 import { Figures, ProgressBar, Timeline, useReports } from './figures';
 import { Files } from './files';
+import { useFollowed } from './followed';
 import { useKeptFocus, useNow, usePool, useShown, useStill, useTrans, useUsage } from './hooks';
 import { ActionIcon, StateIcon } from './icons';
-import { keyOf, mayReadLog, verbs, type JobActions } from './job';
+import { mayReadLog, VerbButtons, verbs, type JobActions } from './job';
 import { LogView } from './log';
 
 export interface JobCardProps {
   id: string;
   model: IPoolModel;
   actions: JobActions;
-  /** What the output says without this renderer, for a job that nobody knows any more. */
+  /** The output's plain text, for a job that no longer exists. */
   otherwise: string;
-  /** Whether the job's output stands below the card, so that the card itself has no need to show its end. */
+  /** Whether the job's output is shown below the card, so that the card need not show the end of its log. */
   follows?: boolean;
 }
 
@@ -74,19 +73,13 @@ export function JobCard({ id, model, actions, otherwise, follows }: JobCardProps
                 {what === 'log' ? trans.__('Log') : trans.__('Files')}
               </button>
             ))}
-          {verbs(job, state.me)
-            .filter(verb => verb !== 'delete')
-            .map(verb => (
-              <button
-                key={keyOf(verb)}
-                type="button"
-                className="runai-TextAction"
-                onClick={() => void actions.act(job, verb)}
-              >
-                <ActionIcon name={verb} />
-                {verb === 'cancel' ? trans.__('Cancel') : verb === 'pause' ? trans.__('Pause') : trans.__('Resume')}
-              </button>
-            ))}
+          {actions.openJob && (
+            <button type="button" className="runai-TextAction" onClick={() => actions.openJob?.(job.id)}>
+              <ActionIcon name="open" />
+              {trans.__('Open')}
+            </button>
+          )}
+          <VerbButtons job={job} verbs={verbs(job, state.me).filter(verb => verb !== 'delete')} actions={actions} />
         </span>
       </div>
       <div className="runai-Card-said" data-still="grows" aria-live="polite">
@@ -116,33 +109,4 @@ export function JobCard({ id, model, actions, otherwise, follows }: JobCardProps
       {below === 'files' && <Files client={model.client} job={job} />}
     </div>
   );
-}
-
-/** Has the model know the job; what keeps it from that, if anything. */
-function useFollowed(id: string, model: IPoolModel, known: boolean): string | null {
-  const [problem, setProblem] = useState<string | null>(null);
-  const live = usePool(model).connection;
-  const trans = useTrans();
-  useEffect(() => {
-    if (known) {
-      return;
-    }
-    let current = true;
-    model.follow(id).then(
-      () => current && setProblem(null),
-      (error: unknown) => current && setProblem(sentenceOf(error, trans))
-    );
-    return () => {
-      current = false;
-    };
-    // Asked again when the connection comes back.
-  }, [id, model, known, live, trans]);
-  return problem;
-}
-
-function sentenceOf(error: unknown, trans: Trans): string {
-  if (error instanceof PoolError && error.status === 404) {
-    return trans.__('This pool has no such job. It was deleted, or it belongs to another pool.');
-  }
-  return error instanceof Error ? error.message : String(error);
 }

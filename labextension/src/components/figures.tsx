@@ -1,17 +1,17 @@
-/** The figures of a job's card: how far it is, its metrics as lines, the use of its GPUs, its attempts in time. */
+/** The figures of a job's card: progress, metrics as lines, GPU use and a timeline of its attempts. */
 import { useEffect, useRef, useState, type ReactElement, type RefObject } from 'react';
 import type { AttemptView, JobView, PoolView } from '../model/api';
 import type { Client } from '../model/client';
-import { clock, duration, gib, percent } from '../model/format';
+import { clock, duration, gib, metric, percent } from '../model/format';
 import { isFinal } from '../model/state';
 import { followReports, metrics, type Point, type Progress } from '../model/reports';
 import type { Trans } from '../trans';
 import { useTrans } from './hooks';
 
-/** So many metrics have room. */
+/** The number of metrics that fit. */
 const METRICS = 3;
 
-/** What a job has reported, as it comes, while the element can be seen. */
+/** The reports of a job, live while the element is visible. */
 export function useReports(
   client: Client,
   job: JobView | undefined,
@@ -37,7 +37,7 @@ export function useReports(
   return line;
 }
 
-export function ProgressBar({ told }: { told: Progress | null }): ReactElement | null {
+export function ProgressBar({ told }: { told: Pick<Progress, 'done' | 'total'> | null }): ReactElement | null {
   const trans = useTrans();
   if (!told?.total) {
     return null;
@@ -78,13 +78,13 @@ export function Figures({ job, line, told, pool, now }: FiguresProps): ReactElem
     <div className="runai-Figures">
       {told && (
         <Figure
-          value={told.total ? `${amount(told.done)} / ${amount(told.total)}` : amount(told.done)}
+          value={told.total ? `${metric(told.done)} / ${metric(told.total)}` : metric(told.done)}
           name={told.unit === 'cell' ? trans.__('cell') : trans.__('step')}
           more={goes && left !== null && left >= 1 ? trans.__('≈ %1 left', duration(left, trans)) : ''}
         />
       )}
       {shown.map(({ name, values }) => (
-        <Figure key={name} value={amount(values.at(-1)!)} name={name}>
+        <Figure key={name} value={metric(values.at(-1)!)} name={name}>
           <Sparkline values={values} name={name} />
         </Figure>
       ))}
@@ -122,7 +122,7 @@ function Figure({ value, name, more, children }: FigureProps): ReactElement {
 const WIDTH = 60;
 const HEIGHT = 16;
 
-/** A metric over its reports, from the first to the last, between its least and its most. */
+/** A metric over the reports, from first to last, scaled between its minimum and maximum. */
 export function Sparkline({ values, name }: { values: number[]; name: string }): ReactElement | null {
   const trans = useTrans();
   if (values.length < 2) {
@@ -139,7 +139,7 @@ export function Sparkline({ values, name }: { values: number[]; name: string }):
       className="runai-Sparkline"
       viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
       role="img"
-      aria-label={trans.__('%1 from %2 to %3', name, amount(values[0]!), amount(values.at(-1)!))}
+      aria-label={trans.__('%1 from %2 to %3', name, metric(values[0]!), metric(values.at(-1)!))}
     >
       <polyline points={points.join(' ')} />
     </svg>
@@ -151,7 +151,7 @@ interface Use {
   memory: [number, number] | null;
 }
 
-/** The mean use of a job's GPUs and the sum of their memory, where somebody measures it. */
+/** The mean use of a job's GPUs and the sum of their memory, if they are measured. */
 function gpuUse(job: JobView, pool: PoolView | null): Use | null {
   if (isFinal(job.state)) {
     return null;
@@ -171,11 +171,11 @@ function gpuUse(job: JobView, pool: PoolView | null): Use | null {
   };
 }
 
-/** A job's attempts on a line from its first start to now or its end, what lay between them hatched. */
+/** A timeline of a job's attempts, from its first start to now or its end; the waits between them are hatched. */
 export function Timeline({ job, now }: { job: JobView; now: number }): ReactElement | null {
   const trans = useTrans();
   const runs = job.attempts.filter(one => one.started !== null);
-  // The latest stop that the sentence above does not tell as the end: of a job that waits, its last attempt's.
+  // The latest stop that is not the job's end. For a waiting job, that is the end of its last attempt.
   const waits = job.state === 'paused' || job.state === 'queued';
   if (!runs.length || (runs.length === 1 && !waits)) {
     return null;
@@ -205,7 +205,7 @@ export function Timeline({ job, now }: { job: JobView; now: number }): ReactElem
         <li className="runai-Timeline-reason">{endOf(before, clock(before.ended ?? begin, now), trans)}</li>
         {!waits && (
           <li>
-            {trans.__(before.ending === 'failed' ? '%1 tried again' : '%1 went on', clock(runs.at(-1)!.started!, now))}
+            {trans.__(before.ending === 'failed' ? '%1 tried again' : '%1 resumed', clock(runs.at(-1)!.started!, now))}
           </li>
         )}
         <li>{isFinal(job.state) ? trans.__('%1 ended', clock(end, now)) : trans.__('now')}</li>
@@ -214,7 +214,7 @@ export function Timeline({ job, now }: { job: JobView; now: number }): ReactElem
   );
 }
 
-/** How an attempt ended that another one followed; resized or moved, it went on at once, as its reason says. */
+/** How an attempt ended that was followed by another; after a resize or a move, the next one started at once. */
 function endOf({ ending, reason }: AttemptView, at: string, trans: Trans): string {
   switch (ending) {
     case 'resized':
@@ -225,8 +225,4 @@ function endOf({ ending, reason }: AttemptView, at: string, trans: Trans): strin
     default:
       return trans.__('%1 stopped: %2', at, reason);
   }
-}
-
-function amount(value: number): string {
-  return new Intl.NumberFormat(undefined, { maximumSignificantDigits: value % 1 ? 4 : 21 }).format(value);
 }

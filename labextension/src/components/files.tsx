@@ -1,16 +1,18 @@
-/** The files that a job has left in its output folder, to be downloaded. */
+/** The files in a job's output folder, with previews and downloads. */
 import { useEffect, useState, type ReactElement } from 'react';
 import type { JobView, OutputFile } from '../model/api';
 import type { Client } from '../model/client';
 import { bytes } from '../model/format';
 import { useTrans } from './hooks';
+import { canPreview, Preview } from './preview';
 
-/** What the runner of a cell leaves for the notebook is not for people. */
+/** Files that the runner of a cell writes for the notebook are hidden. */
 const INTERNAL = '.runai-cell/';
 
 export function Files({ client, job }: { client: Client; job: JobView }): ReactElement {
   const trans = useTrans();
   const [files, setFiles] = useState<readonly OutputFile[] | string | null>(null);
+  const [open, setOpen] = useState<string | null>(null);
   const { id, state } = job;
   useEffect(() => {
     let current = true;
@@ -21,7 +23,7 @@ export function Files({ client, job }: { client: Client; job: JobView }): ReactE
     return () => {
       current = false;
     };
-    // Asked again when the job has gone on to another state.
+    // Read again when the job's state changes.
   }, [client, id, state]);
   if (files === null || typeof files === 'string') {
     return <div className="runai-Hint">{files ?? trans.__('Loading the files…')}</div>;
@@ -37,6 +39,18 @@ export function Files({ client, job }: { client: Client; job: JobView }): ReactE
             {file.path}
           </a>
           <span className="runai-Aside">{bytes(file.size, trans)}</span>
+          {canPreview(file) && (
+            <button
+              type="button"
+              className="runai-Link"
+              aria-expanded={open === file.path}
+              aria-label={trans.__('Preview %1', file.path)}
+              onClick={() => setOpen(open === file.path ? null : file.path)}
+            >
+              {open === file.path ? trans.__('Hide') : trans.__('Preview')}
+            </button>
+          )}
+          {open === file.path && <Preview client={client} job={id} file={file} />}
         </li>
       ))}
     </ul>

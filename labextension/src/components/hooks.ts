@@ -1,4 +1,4 @@
-/** What every view needs: the texts, the pool's state, the time, and stillness under the pointer. */
+/** Hooks that every view uses: texts, the pool's state, the time, and a stable layout under the pointer. */
 import {
   createContext,
   useContext,
@@ -31,7 +31,7 @@ export function usePool(model: IPoolModel): PoolState {
   );
 }
 
-/** The time in seconds since the epoch, new each second. */
+/** The time in seconds since the epoch, updated every second. */
 export function useNow(): number {
   const [now, setNow] = useState(() => Date.now() / 1000);
   useEffect(() => {
@@ -44,7 +44,7 @@ export function useNow(): number {
 const RESTING = 4000;
 
 /**
- * Whether the pointer is at work inside the element. A pointer that has not moved for a few seconds is at rest: then
+ * Whether the pointer is active inside the element. After a few seconds without movement it counts as inactive, and
  * lists may change again.
  */
 function usePointer(ref: RefObject<HTMLElement>): boolean {
@@ -77,7 +77,7 @@ function usePointer(ref: RefObject<HTMLElement>): boolean {
   return inside;
 }
 
-/** The value as it was when `held` began, for as long as it lasts. */
+/** Keeps the value from the moment when `held` became true, until it becomes false. */
 export function useFrozen<T>(value: T, held: boolean): T {
   const kept = useRef(value);
   useLayoutEffect(() => {
@@ -89,8 +89,8 @@ export function useFrozen<T>(value: T, held: boolean): T {
 }
 
 /**
- * While `held`, every `[data-still]` inside keeps the height it has, so that longer texts move nothing; one that `grows`
- * has nothing below it that is pointed at, and is read in full.
+ * While `held`, every `[data-still]` inside keeps its height, so that longer texts move nothing. One that `grows` is
+ * exempt: it has no targets below it, and is shown in full.
  */
 function useKeptHeights(ref: RefObject<HTMLElement>, held: boolean): void {
   useLayoutEffect(() => {
@@ -110,11 +110,11 @@ function useKeptHeights(ref: RefObject<HTMLElement>, held: boolean): void {
 }
 
 /**
- * What had the keyboard's focus inside the element may go away, as the button that ended a job does: the focus then goes to
- * what answers to `next`, and is not lost to the page. The handlers belong to the element.
+ * The focused element may disappear, like the button that cancelled a job. The focus then moves to the element that
+ * matches `next` instead of being lost to the page. The handlers belong to the container.
  */
 export function useKeptFocus(ref: RefObject<HTMLElement>, next: string): { onFocus: () => void; onBlur: () => void } {
-  // React tells of no blur where it takes an element away itself.
+  // React fires no blur event when it removes the focused element itself.
   const within = useRef(false);
   useLayoutEffect(() => {
     if (within.current && document.activeElement === document.body) {
@@ -132,17 +132,17 @@ export function useKeptFocus(ref: RefObject<HTMLElement>, next: string): { onFoc
   };
 }
 
-/** Whether lists keep their order and their rows for now: the pointer is at work on the page that they are part of. */
+/** Whether lists keep their order and rows for now, because the pointer is active on their page. */
 export const StillContext = createContext(false);
 
-/** Keeps everything inside the element where it is while the pointer is at work there; its value goes into `StillContext`. */
+/** Keeps the content of the element in place while the pointer is active on it. Its value goes into `StillContext`. */
 export function useStill(ref: RefObject<HTMLElement>): boolean {
   const busy = usePointer(ref);
   useKeptHeights(ref, busy);
   return busy;
 }
 
-/** Keeps the places in line of the jobs that wait up to date while they are shown. */
+/** Keeps the queue positions of the waiting jobs up to date while they are shown. */
 export function useShown(model: IPoolModel, jobs: readonly JobView[]): void {
   const ids = jobs
     .filter(job => job.state === 'queued')
@@ -153,7 +153,7 @@ export function useShown(model: IPoolModel, jobs: readonly JobView[]): void {
 
 const USAGE = 10_000;
 
-/** Keeps the use of the GPUs fresh while the element can be seen, where anybody measures it. */
+/** Keeps the GPU use up to date while the element is visible, if it is measured. */
 export function useUsage(ref: RefObject<HTMLElement>, model: IPoolModel, state: PoolState): void {
   const measured = state.connection === 'live' && isMeasured(state.pool);
   useEffect(() => {

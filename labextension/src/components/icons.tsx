@@ -1,4 +1,4 @@
-/** Icons of states and actions: a shape for each, so that colour is never needed to tell them apart. */
+/** Icons of states and actions. They differ in shape, so that colour is not needed to distinguish them. */
 import type { ReactElement } from 'react';
 import { stateWord } from '../model/format';
 import type { JobState } from '../model/api';
@@ -54,9 +54,12 @@ export function StateIcon({ state }: { state: JobState }): ReactElement {
   );
 }
 
-export type ActionName = 'log' | 'files' | 'pause' | 'resume' | 'cancel' | 'delete' | 'filter' | 'add';
+export type ActionName =
+  'open' | 'copy' | 'log' | 'files' | 'pause' | 'resume' | 'cancel' | 'delete' | 'filter' | 'add';
 
 const ACTIONS: Record<ActionName, string> = {
+  open: 'M9 2h5v5h-1.6V4.7L7.6 9.5 6.5 8.4l4.8-4.8H9zM2 3.5h4.5v1.6H3.6v7.3h7.3V9.5h1.6V14H2z',
+  copy: 'M5 1.5h8.5V11h-2v3.5H3V5h2zm1.6 1.6v1.9h4.9v4.4h.4V3.1zM4.6 6.6v6.3h5.3V6.6z',
   log: 'M2 3h12v1.6H2zm0 3.1h9v1.6H2zm0 3.1h12v1.6H2zm0 3.1h6v1.6H2z',
   files: 'M3 1.5h6l4 4v9H3zm1.5 1.5v10h7V6.2H8.3V3z',
   pause: 'M4 3h3v10H4zm5 0h3v10H9z',

@@ -1,21 +1,29 @@
-/** One job: a row in a list with its actions, and what is behind it. */
+/** A job: a row in a list with its actions, and its details. */
 import type { KeyboardEvent, ReactElement } from 'react';
 import type { JobView, Me } from '../model/api';
 import type { Client, JobVerb } from '../model/client';
-import { clock, places, sentence, shape } from '../model/format';
+import { clock, metric, places, sentence, shape } from '../model/format';
+import type { JobGroup } from '../model/groups';
+import { progress, type Point, type Progress } from '../model/reports';
 import { isFinal } from '../model/state';
+import type { Trans } from '../trans';
+import { ProgressBar } from './figures';
 import { useTrans } from './hooks';
 import { ActionIcon, StateIcon, type ActionName } from './icons';
 import { LogView } from './log';
 
-/** What a page lets people do with jobs. It asks first where something can't be undone, and says what went wrong. */
+/** The actions on jobs that a page offers. It asks before irreversible ones, and shows errors. */
 export interface JobActions {
   act(job: JobView, verb: JobVerb): Promise<void>;
-  /** Shows the whole log in a place of its own. */
+  /** Shows the whole log in its own view. */
   openLog?(job: JobView): void;
+  /** Shows all details of the job in its own view. */
+  openJob?(id: string): void;
+  /** Cancels all unfinished jobs of a group. */
+  cancelAll?(group: JobGroup): Promise<void>;
 }
 
-function mayAct(job: JobView, me: Me | null): boolean {
+export function mayAct(job: JobView, me: Me | null): boolean {
   return !!me && (me.admin || (job.mine && me.scopes.includes('submit')));
 }
 
@@ -23,7 +31,7 @@ export function mayReadLog(job: JobView, me: Me | null): boolean {
   return job.mine && !!me?.scopes.includes('submit');
 }
 
-/** What can be done with a job now. */
+/** The actions that are possible now. */
 export function verbs(job: JobView, me: Me | null): JobVerb[] {
   if (!mayAct(job, me)) {
     return [];
@@ -40,11 +48,13 @@ export interface JobRowProps {
   now: number;
   client: Client;
   actions: JobActions;
-  /** Whether it is said whose the job is. */
+  /** Whether to show the owner. */
   named: boolean;
+  /** The job's latest report. */
+  latest?: Point | undefined;
   open: boolean;
   onToggle: () => void;
-  /** 0 for the one row of a list that Tab reaches, -1 for the others. */
+  /** 0 for the list's only row in the tab order, -1 for the others. */
   tabIndex: 0 | -1;
   onFocus?: () => void;
 }
@@ -88,9 +98,18 @@ export function JobRow(props: JobRowProps): ReactElement {
           )}
           {said}
         </div>
+        {!isFinal(job.state) && props.latest && <RowProgress told={progress([props.latest])} />}
       </div>
       <div className="runai-Job-over">
         <div className="runai-Job-actions">
+          {actions.openJob && (
+            <Action
+              name="open"
+              label={trans.__('Open %1', job.name)}
+              tabIndex={tabIndex}
+              run={() => actions.openJob?.(job.id)}
+            />
+          )}
           {mayReadLog(job, me) && (
             <Action
               name="log"
@@ -110,7 +129,7 @@ export function JobRow(props: JobRowProps): ReactElement {
             />
           ))}
         </div>
-        {/* As wide as what stands below it: the actions end where that begins. */}
+        {/* As wide as the content below, so that the actions end where that starts. */}
         <span className="runai-Aside" aria-hidden="true">
           {shape(job, trans)}
         </span>
@@ -120,12 +139,37 @@ export function JobRow(props: JobRowProps): ReactElement {
   );
 }
 
-/** Pause and resume take turns as one button, which keeps the keyboard's focus. */
-export function keyOf(verb: JobVerb): string {
+/** The progress of a job or a group, below its status. */
+export function RowProgress({ told }: { told: Pick<Progress, 'done' | 'total'> | null }): ReactElement | null {
+  return told?.total ? (
+    <div className="runai-Job-progress">
+      <ProgressBar told={told} />
+      <span className="runai-Aside">
+        {metric(told.done)} / {metric(told.total)}
+      </span>
+    </div>
+  ) : null;
+}
+
+/** Pause and resume share one button, so that it keeps the keyboard focus. */
+function keyOf(verb: JobVerb): string {
   return verb === 'resume' ? 'pause' : verb;
 }
 
-function verbWords(verb: JobVerb, name: string, trans: ReturnType<typeof useTrans>): string {
+function verbWord(verb: JobVerb, trans: Trans): string {
+  switch (verb) {
+    case 'cancel':
+      return trans.__('Cancel');
+    case 'pause':
+      return trans.__('Pause');
+    case 'resume':
+      return trans.__('Resume');
+    case 'delete':
+      return trans.__('Delete');
+  }
+}
+
+export function verbWords(verb: JobVerb, name: string, trans: Trans): string {
   switch (verb) {
     case 'cancel':
       return trans.__('Cancel %1', name);
@@ -138,7 +182,7 @@ function verbWords(verb: JobVerb, name: string, trans: ReturnType<typeof useTran
   }
 }
 
-interface ActionProps {
+export interface ActionProps {
   name: ActionName;
   label: string;
   tabIndex: 0 | -1;
@@ -146,7 +190,7 @@ interface ActionProps {
   run: () => void;
 }
 
-function Action({ name, label, tabIndex, pressed, run }: ActionProps): ReactElement {
+export function Action({ name, label, tabIndex, pressed, run }: ActionProps): ReactElement {
   return (
     <button
       type="button"
@@ -164,7 +208,7 @@ function Action({ name, label, tabIndex, pressed, run }: ActionProps): ReactElem
 
 type DetailsProps = Pick<JobRowProps, 'job' | 'me' | 'now' | 'client' | 'actions'>;
 
-function JobDetails({ job, me, now, client, actions }: DetailsProps): ReactElement {
+export function JobDetails({ job, me, now, client, actions }: DetailsProps): ReactElement {
   const trans = useTrans();
   const place = places(job, trans);
   const facts: [string, string][] = [
@@ -174,21 +218,13 @@ function JobDetails({ job, me, now, client, actions }: DetailsProps): ReactEleme
     [trans.__('Waits for'), job.state === 'queued' ? job.reason : ''],
     [trans.__('Notice'), job.notice],
     [trans.__('Place'), place],
+    [trans.__('GPU sharing'), job.isolation],
     [trans.__('Attempts'), job.attempts.length > 1 ? String(job.attempts.length) : ''],
     [trans.__('Quota'), job.over_quota ? trans.__('over quota: can be reclaimed') : '']
   ];
   return (
     <div className="runai-Job-details">
-      <dl className="runai-Facts">
-        {facts
-          .filter(([, value]) => value)
-          .map(([name, value]) => (
-            <div key={name}>
-              <dt>{name}</dt>
-              <dd>{value}</dd>
-            </div>
-          ))}
-      </dl>
+      <Facts facts={facts} />
       {mayReadLog(job, me) && (
         <>
           <LogView client={client} job={job} most={100} />
@@ -200,5 +236,47 @@ function JobDetails({ job, me, now, client, actions }: DetailsProps): ReactEleme
         </>
       )}
     </div>
+  );
+}
+
+/** Names and values; a fact without a value is left out. */
+export function Facts({ facts }: { facts: readonly (readonly [string, string])[] }): ReactElement {
+  return (
+    <dl className="runai-Facts">
+      {facts
+        .filter(([, value]) => value)
+        .map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+    </dl>
+  );
+}
+
+interface VerbButtonsProps {
+  job: JobView;
+  verbs: readonly JobVerb[];
+  actions: JobActions;
+}
+
+/** A button in words for each verb. */
+export function VerbButtons({ job, verbs, actions }: VerbButtonsProps): ReactElement {
+  const trans = useTrans();
+  return (
+    <>
+      {verbs.map(verb => (
+        <button
+          key={keyOf(verb)}
+          type="button"
+          className="runai-TextAction"
+          onClick={() => void actions.act(job, verb)}
+        >
+          <ActionIcon name={verb} />
+          {verbWord(verb, trans)}
+        </button>
+      ))}
+    </>
   );
 }

@@ -1,9 +1,12 @@
-/** A list of jobs: those that wait or run first, then those that have ended; still while the pointer is at work. */
+/** A list of jobs: unfinished jobs first, then finished ones. It does not change while the pointer is active. */
 import { useContext, useMemo, useRef, useState, type KeyboardEvent, type ReactElement, type ReactNode } from 'react';
 import type { JobState, JobView, Me } from '../model/api';
 import { isFinal, type IPoolModel } from '../model/state';
+import { byNumber, groupsOf, type JobGroup } from '../model/groups';
+import { GroupRow } from './group';
 import { StillContext, useFrozen, useKeptFocus, useNow, useShown, useTrans } from './hooks';
 import { JobRow, type JobActions } from './job';
+import { useLatest } from './latest';
 
 export interface JobListProps {
   jobs: readonly JobView[];
@@ -12,48 +15,62 @@ export interface JobListProps {
   actions: JobActions;
   named: boolean;
   label: string;
-  /** What is shown is only what answers to it. */
+  /** Only jobs that match the query are shown. */
   query?: string;
-  /** What stands here where there is no job. */
+  /** The text for an empty list. */
   empty: ReactNode;
-  /** The order of those that have not ended; the newest first where absent. */
+  /** The order of unfinished jobs; default: newest first. */
   order?: (a: JobView, b: JobView) => number;
+  /** Whether jobs that were submitted together share a row, which unfolds. */
+  folds?: boolean;
 }
 
 const FIRST = 50;
 
+/** A job, or jobs that were submitted together, with those that match the query. */
+interface Row {
+  readonly key: string;
+  readonly ended: boolean;
+  readonly group: JobGroup | null;
+  readonly jobs: JobView[];
+}
+
 export function JobList(props: JobListProps): ReactElement {
-  const { jobs, me, model, actions, named, label } = props;
+  const { jobs, me, model, actions, named, label, folds } = props;
   const trans = useTrans();
   const now = useNow();
   const list = useRef<HTMLDivElement>(null);
   const kept = useKeptFocus(list, '.runai-Job-head[tabindex="0"]');
   const byId = useMemo(() => new Map(jobs.map(job => [job.id, job])), [jobs]);
+  const groups = useMemo(() => (folds ? groupsOf(jobs) : new Map<string, JobGroup>()), [jobs, folds]);
   const order = useFrozen(
     useMemo(() => ordered(jobs, props.order), [jobs, props.order]),
     useContext(StillContext)
   );
   const [open, setOpen] = useState<string | null>(null);
+  const [unfolded, setUnfolded] = useState<ReadonlySet<string>>(new Set());
   const [current, setCurrent] = useState<string | null>(null);
   const [most, setMost] = useState(FIRST);
 
-  // A held row shows the job as it is now, or as it was where it has gone to another list meanwhile. One that had ended goes
-  // nowhere else: it was deleted.
-  const rows = order.flatMap(({ job: before, ended }) => {
+  // A held row shows the job's current state, or its last known one if it has moved to another list. A finished job
+  // moves nowhere: if it is missing, it was deleted.
+  const found = order.flatMap(({ job: before, ended }) => {
     const job = byId.get(before.id) ?? (ended ? null : before);
     return job && matches(job, props.query ?? '') ? [{ job, ended }] : [];
   });
+  const rows = folded(found, groups);
   const shown = rows.slice(0, most);
-  useShown(
-    model,
-    shown.map(row => row.job)
-  );
-  const reached = shown.some(row => row.job.id === current) ? current : shown[0]?.job.id;
+  const inside = (row: Row) => (row.group ? (unfolded.has(row.key) ? row.jobs : []) : row.jobs);
+  const visible = shown.flatMap(inside);
+  useShown(model, visible);
+  const latest = useLatest(list, model.client, folds ? shown.flatMap(row => row.group?.jobs ?? row.jobs) : NONE);
+  const keys = shown.flatMap(row => [...(row.group ? [row.key] : []), ...inside(row).map(job => job.id)]);
+  const reached = current !== null && keys.includes(current) ? current : keys[0];
 
   const onKeyDown = (event: KeyboardEvent) => {
     const step = event.key === 'ArrowDown' ? 1 : event.key === 'ArrowUp' ? -1 : 0;
     const heads = [...(list.current?.querySelectorAll<HTMLElement>('.runai-Job-head') ?? [])];
-    // From a row or from one of its actions, but not from its log, which scrolls.
+    // Arrow keys work on a row and its actions, but not in its log, which scrolls.
     const row = (event.target as Element).closest('.runai-Job-head, .runai-Job-over')?.parentElement;
     const at = heads.findIndex(head => head.parentElement === row);
     if (step && at >= 0) {
@@ -61,30 +78,56 @@ export function JobList(props: JobListProps): ReactElement {
       heads[at + step]?.focus();
     }
   };
-  const group = (ended: boolean) =>
+  const jobRow = (job: JobView) => (
+    <JobRow
+      key={job.id}
+      job={job}
+      me={me}
+      now={now}
+      client={model.client}
+      actions={actions}
+      named={named}
+      latest={latest.get(job.id)}
+      open={open === job.id}
+      onToggle={() => setOpen(open === job.id ? null : job.id)}
+      tabIndex={reached === job.id ? 0 : -1}
+      onFocus={() => setCurrent(job.id)}
+    />
+  );
+  const toggle = (key: string) => {
+    const others = [...unfolded].filter(other => other !== key);
+    setUnfolded(new Set(unfolded.has(key) ? others : [...others, key]));
+  };
+  const section = (ended: boolean) =>
     shown
       .filter(row => row.ended === ended)
-      .map(({ job }) => (
-        <JobRow
-          key={job.id}
-          job={job}
-          me={me}
-          now={now}
-          client={model.client}
-          actions={actions}
-          named={named}
-          open={open === job.id}
-          onToggle={() => setOpen(open === job.id ? null : job.id)}
-          tabIndex={reached === job.id ? 0 : -1}
-          onFocus={() => setCurrent(job.id)}
-        />
-      ));
-  const ended = group(true);
+      .map(row =>
+        row.group ? (
+          <GroupRow
+            key={row.key}
+            group={row.group}
+            model={model}
+            actions={actions}
+            latest={latest}
+            named={named}
+            open={unfolded.has(row.key)}
+            onToggle={() => toggle(row.key)}
+            tabIndex={reached === row.key ? 0 : -1}
+            onFocus={() => setCurrent(row.key)}
+          >
+            {row.jobs.map(jobRow)}
+          </GroupRow>
+        ) : (
+          row.jobs.map(jobRow)
+        )
+      );
+  const ended = section(true);
+  const more = rows.slice(most).flatMap(row => row.jobs).length;
   return (
     <div ref={list} onKeyDown={onKeyDown} className="runai-Jobs" {...kept}>
       {shown.length === 0 && <div className="runai-Empty">{props.empty}</div>}
       <ul className="runai-List" aria-label={label}>
-        {group(false)}
+        {section(false)}
       </ul>
       {ended.length > 0 && (
         <>
@@ -94,18 +137,39 @@ export function JobList(props: JobListProps): ReactElement {
           </ul>
         </>
       )}
-      {rows.length > most && (
+      {more > 0 && (
         <button type="button" className="runai-Link runai-More" onClick={() => setMost(most + 4 * FIRST)}>
-          {trans._n('Show %1 more job', 'Show %1 more jobs', rows.length - most)}
+          {trans._n('Show %1 more job', 'Show %1 more jobs', more)}
         </button>
       )}
     </div>
   );
 }
 
+const NONE: readonly JobView[] = [];
+
+/** The jobs of a group share one row at the first one's place; the group has ended when all its jobs have. */
+function folded(
+  found: readonly { job: JobView; ended: boolean }[],
+  groups: ReadonlyMap<string, JobGroup>
+): readonly Row[] {
+  const rows = new Map<string, Row>();
+  for (const { job, ended } of found) {
+    const group = groups.get(job.id) ?? null;
+    const key = group?.key ?? job.id;
+    const row = rows.get(key);
+    if (row) {
+      row.jobs.push(job);
+    } else {
+      rows.set(key, { key, ended, group, jobs: [job] });
+    }
+  }
+  return [...rows.values()].map(row => (row.group ? { ...row, jobs: byNumber(row.jobs) } : row));
+}
+
 /**
- * The order of a list: what holds GPUs, what waits, what is paused, the newest on top and the jobs of an array together by
- * their numbers; then what has ended, the latest on top.
+ * The order of a list: jobs that hold GPUs, waiting jobs, paused jobs (newest first, jobs of an array together by
+ * index), then finished jobs, latest first.
  */
 export function ordered(
   jobs: readonly JobView[],
@@ -125,7 +189,7 @@ export function ordered(
 const RANK: Partial<Record<JobState, number>> = { queued: 1, paused: 2 };
 
 function newest(jobs: readonly JobView[]): (a: JobView, b: JobView) => number {
-  // The jobs of an array stay together, though they were submitted one after the other.
+  // Jobs of an array stay together, although they were submitted one after the other.
   const begun = new Map<string, number>();
   for (const { array, submitted } of jobs) {
     if (array !== null) {
@@ -140,7 +204,7 @@ function newest(jobs: readonly JobView[]): (a: JobView, b: JobView) => number {
     Number(group(a) > group(b)) - Number(group(a) < group(b));
 }
 
-/** Whether a job answers to what was typed: its name, owner, project, state or id. */
+/** Whether the query occurs in the job's name, owner, project, state or id. */
 export function matches(job: JobView, query: string): boolean {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   const text = [job.name, job.user, job.project, job.state, job.id].join('\n').toLowerCase();

@@ -1,4 +1,4 @@
-/** The GPUs that are leased to the caller's notebook servers. */
+/** The GPUs leased to the caller's notebook servers. */
 import type { ReactElement } from 'react';
 import type { GpuView, PoolView, SessionView } from '../model/api';
 import { amount, gib, percent, ranges } from '../model/format';
@@ -7,7 +7,7 @@ import { useTrans } from './hooks';
 export interface LeaseProps {
   session: SessionView;
   pool: PoolView | null;
-  /** Which server it is, where it is not this one. */
+  /** The name of the server, if it is not the current one. */
   title?: string;
 }
 

@@ -1,36 +1,43 @@
-/** The log of a job's latest attempt as it grows; it stays at the end unless the reader scrolls up. */
-import { useEffect, useLayoutEffect, useRef, useState, type ReactElement } from 'react';
+/** The log of a job, live. It stays scrolled to the end unless the reader scrolls up. */
+import { Fragment, memo, useEffect, useLayoutEffect, useRef, useState, type ReactElement } from 'react';
+import { looks, PLAIN } from '../model/ansi';
 import type { JobView } from '../model/api';
 import type { Client } from '../model/client';
-import { followLog, NO_LOG, type LogTail } from '../model/log';
+import { followLog, NO_LOG, textOf, type LogLine, type LogTail } from '../model/log';
 import { isFinal } from '../model/state';
 import { useTrans } from './hooks';
 
 export interface LogViewProps {
   client: Client;
   job: JobView;
-  /** So many lines at the end; absent: all that are kept. */
+  /** The number of lines to show from the end; default: all that are kept. */
   most?: number;
+  /** Default: the latest attempt. */
+  attempt?: number;
+  rank?: number;
+  /** Only lines that contain this text. */
+  search?: string;
 }
 
-export function LogView({ client, job, most }: LogViewProps): ReactElement {
+export function LogView({ client, job, most, rank = 0, search = '', ...chosen }: LogViewProps): ReactElement {
   const trans = useTrans();
-  const attempt = job.attempts[job.attempts.length - 1]?.number;
-  const tail = useLog(client, job, attempt);
+  const attempt = chosen.attempt ?? job.attempts[job.attempts.length - 1]?.number;
+  const tail = useLog(client, job, attempt, rank);
   const box = useRef<HTMLPreElement>(null);
   const atEnd = useRef(true);
-  const lines = most === undefined ? tail.lines : tail.lines.slice(-most);
-  const text = lines.join('\n');
+  const wanted = search.toLowerCase();
+  const found = wanted ? tail.lines.filter(line => textOf(line).toLowerCase().includes(wanted)) : tail.lines;
+  const lines = most === undefined ? found : found.slice(-most);
 
   useLayoutEffect(() => {
     if (box.current && atEnd.current) {
       box.current.scrollTop = box.current.scrollHeight;
     }
-  }, [text]);
+  }, [tail, search]);
 
-  const empty = text.trim() === '';
+  const empty = lines.every(line => textOf(line).trim() === '');
   return (
-    <div className="runai-Log">
+    <div className="runai-Log jp-RenderedText">
       {!empty && (
         <pre
           ref={box}
@@ -44,13 +51,50 @@ export function LogView({ client, job, most }: LogViewProps): ReactElement {
           }}
         >
           {tail.shortened && most === undefined && trans.__('… earlier output is not shown\n')}
-          {text}
+          {lines.map((line, at) => (
+            <Line key={line.number} line={line} first={at === 0} search={search} />
+          ))}
         </pre>
       )}
-      {empty && !tail.problem && <div className="runai-Hint">{nothing(job, tail, attempt, trans)}</div>}
+      {empty && !tail.problem && (
+        <div className="runai-Hint">
+          {wanted && tail.lines.length > 0
+            ? trans.__('No line contains “%1”.', search)
+            : nothing(job, tail, attempt, trans)}
+        </div>
+      )}
       {tail.problem && <div className="runai-Hint">{tail.problem}</div>}
     </div>
   );
+}
+
+/** Only lines that changed are rendered again. The text of a job reaches the page as text, never as markup. */
+const Line = memo(function Line({ line, first, search }: { line: LogLine; first: boolean; search: string }) {
+  return (
+    <>
+      {!first && '\n'}
+      {line.runs.map(({ text, style }, at) =>
+        style === PLAIN ? (
+          <Fragment key={at}>{marked(text, search)}</Fragment>
+        ) : (
+          <span key={at} {...looks(style)}>
+            {marked(text, search)}
+          </span>
+        )
+      )}
+    </>
+  );
+});
+
+function marked(text: string, search: string): string | (string | ReactElement)[] {
+  if (!search) {
+    return text;
+  }
+  const literally = search.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
+  // With a group in the pattern, every second part is a match.
+  return text
+    .split(new RegExp(`(${literally})`, 'i'))
+    .map((part, at) => (at % 2 ? <mark key={at}>{part}</mark> : part));
 }
 
 function nothing(job: JobView, tail: LogTail, attempt: number | undefined, trans: ReturnType<typeof useTrans>): string {
@@ -62,7 +106,7 @@ function nothing(job: JobView, tail: LogTail, attempt: number | undefined, trans
   return tail.complete ? trans.__('The job printed nothing.') : trans.__('No output yet.');
 }
 
-function useLog(client: Client, job: JobView, attempt: number | undefined): LogTail {
+function useLog(client: Client, job: JobView, attempt: number | undefined, rank: number): LogTail {
   const [tail, setTail] = useState(NO_LOG);
   const latest = useRef(job);
   useEffect(() => {
@@ -78,8 +122,8 @@ function useLog(client: Client, job: JobView, attempt: number | undefined): LogT
     const ended = () =>
       isFinal(latest.current.state) ||
       latest.current.attempts.some(one => one.number === attempt && one.ended !== null);
-    void followLog(client, id, attempt, ended, setTail, abort.signal);
+    void followLog(client, id, attempt, rank, ended, setTail, abort.signal);
     return () => abort.abort();
-  }, [client, id, attempt]);
+  }, [client, id, attempt, rank]);
   return tail;
 }

@@ -1,4 +1,4 @@
-/** What went wrong, in one sentence, and the way to try again. */
+/** An error message with a button to retry. */
 import type { ReactElement } from 'react';
 import type { IPoolModel, PoolState } from '../model/state';
 import { useTrans } from './hooks';

@@ -1,4 +1,4 @@
-/** The panel: my GPUs, my projects, jobs. */
+/** The panel: my GPUs, my projects and jobs. */
 import { useCallback, useEffect, useMemo, useRef, useState, type ReactElement, type ReactNode } from 'react';
 import type { JobView } from '../model/api';
 import { amount } from '../model/format';
@@ -14,9 +14,9 @@ import { ProjectQuota } from './quota';
 export interface PanelProps {
   model: IPoolModel;
   actions: JobActions;
-  /** The name of the notebook server that shows the panel ("" is the default one); null where there is no hub. */
+  /** The name of the notebook server that shows the panel ("" is the default server); null without a hub. */
   server: string | null;
-  /** Opens the form of a new job. */
+  /** Opens the form for a new job. */
   onNewJob: () => void;
   /** The page's own search box. */
   filterBox: (query: string, change: (query: string) => void) => ReactNode;
@@ -128,11 +128,11 @@ function Jobs({
   const query = typed ?? '';
   const head = useRef<HTMLDivElement>(null);
   const filter = (open: boolean) => setTyped(open ? '' : null);
-  // A search box that loses the focus tells its text once more: after it was closed, that is not heard.
+  // A search box reports its text once more when it loses the focus; ignore that if the filter is already closed.
   const change = useCallback((text: string) => setTyped(before => (before === null ? null : text)), []);
   useEffect(() => {
     if (filtering) {
-      // JupyterLab's own box is an element that hands the focus on.
+      // JupyterLab's search box is a custom element that passes the focus on.
       head.current?.querySelector<HTMLElement>('input, jp-search')?.focus();
     }
   }, [filtering]);
@@ -210,6 +210,7 @@ function Jobs({
           me={state.me}
           model={model}
           actions={actions}
+          folds
           named={tab === 'team'}
           label={tab === 'mine' ? trans.__('My jobs') : trans.__('Jobs of my team')}
           empty={query ? trans.__('No job matches “%1”.', query) : <FirstExample team={tab === 'team'} />}
@@ -219,7 +220,7 @@ function Jobs({
   );
 }
 
-/** How many jobs wait or run. */
+/** The number of waiting and running jobs. */
 function Count({ jobs }: { jobs: readonly JobView[] }): ReactElement {
   const trans = useTrans();
   const count = jobs.filter(job => !isFinal(job.state)).length;

@@ -1,6 +1,7 @@
-/** What is asked before something that can't be undone: the same words wherever it is asked. */
+/** The confirmation questions for irreversible actions, the same on every page. */
 import type { JobView } from '../model/api';
 import type { JobVerb } from '../model/client';
+import type { JobGroup } from '../model/groups';
 import { isFinal } from '../model/state';
 import type { Trans } from '../trans';
 
@@ -11,7 +12,7 @@ export interface Question {
   readonly no: string;
 }
 
-/** Null where nothing needs to be asked. */
+/** Null if no confirmation is needed. */
 export function questionOf(job: JobView, verb: JobVerb, trans: Trans): Question | null {
   const whose = job.mine ? job.name : trans.__('%1 of %2', job.name, job.user);
   const no = trans.__('Keep it');
@@ -26,4 +27,21 @@ export function questionOf(job: JobView, verb: JobVerb, trans: Trans): Question 
     return { title: trans.__('Delete %1?', whose), body, yes: trans.__('Delete the job'), no };
   }
   return null;
+}
+
+/** The question before all jobs of a group are cancelled. */
+export function questionOfGroup({ name, jobs, size }: JobGroup, trans: Trans): Question {
+  const stops = trans.__(
+    'The jobs that have not ended will stop or leave the queue. Anything they have not saved is lost.'
+  );
+  // A search is driven by its notebook, which can submit more trials.
+  const search = trans.__(
+    'The notebook that drives this search may send further trials; run _job.cancel() there to end it.'
+  );
+  return {
+    title: trans._n('Cancel %2?', 'Cancel all %1 jobs of %2?', Math.max(size, jobs.length), name),
+    body: jobs[0]!.array === null ? `${stops} ${search}` : stops,
+    yes: trans.__('Cancel the jobs'),
+    no: trans.__('Keep them')
+  };
 }

@@ -1,24 +1,24 @@
-/** A project's GPUs: what it holds, its guarantee and what would start now. */
+/** A project's GPUs: in use, guaranteed, and how many more could start now. */
 import type { ReactElement } from 'react';
 import type { ProjectView } from '../model/api';
 import { amount, gpus } from '../model/format';
 import type { Trans } from '../trans';
 import { useTrans } from './hooks';
 
-/** Up to so many GPUs are drawn one by one; more become one bar. */
+/** The maximum number of GPUs drawn as segments; above it, the bar is continuous. */
 const MOST_SEGMENTS = 20;
 
 export interface QuotaBarProps {
-  /** GPUs held. */
+  /** GPUs in use. */
   held: number;
-  /** The guarantee; null where it is without bound. */
+  /** The guarantee; null: unlimited. */
   guaranteed: number | null;
-  /** Where the bar ends, in GPUs. */
+  /** The length of the bar, in GPUs. */
   size: number;
   label: string;
 }
 
-/** One segment a GPU, a line at the guarantee, lighter beyond it. */
+/** One segment per GPU, a line at the guarantee, and a lighter colour beyond it. */
 export function QuotaBar({ held, guaranteed, size, label }: QuotaBarProps): ReactElement {
   const due = guaranteed ?? Infinity;
   const whole = Math.max(1, Math.ceil(size));
@@ -53,7 +53,7 @@ interface FillProps {
   kind: 'within' | 'over';
 }
 
-/** The part of the segment `from … to` that lies between `start` and `end`. */
+/** The fraction of the segment `from … to` that lies between `start` and `end`. */
 function Fill({ from, to, start = 0, end, kind }: FillProps): ReactElement | null {
   const left = Math.max(from, start);
   const right = Math.min(to, end);
@@ -70,7 +70,7 @@ function Fill({ from, to, start = 0, end, kind }: FillProps): ReactElement | nul
   );
 }
 
-/** How many GPUs a project's bar has: what it holds and would get now, and its guarantee at least. */
+/** The length of a project's bar in GPUs: in use plus what could start now, and at least its guarantee. */
 export function barSize(project: ProjectView): number {
   return Math.max(project.guaranteed_in_all ?? 0, project.allocated + project.could_start, 1);
 }
@@ -85,7 +85,7 @@ export function quotaWords(project: ProjectView, trans: Trans): string {
     : trans.__('%1 of %2 guaranteed', held, amount(project.guaranteed_in_all));
 }
 
-/** What a person wants to know before they ask: what may be called back, what would start now. */
+/** What users need before they submit: which GPUs may be reclaimed, and how many more could start now. */
 export function outlook(project: ProjectView, trans: Trans): string {
   const sentences: string[] = [];
   if (project.over_quota > 0) {
@@ -99,7 +99,7 @@ export function outlook(project: ProjectView, trans: Trans): string {
   return sentences.join(' ');
 }
 
-/** What its jobs hold of CPUs and memory, where it is guaranteed some or limited in them; else nothing. */
+/** The CPUs and memory that its jobs use, if the project has a guarantee or limit of them; otherwise nothing. */
 export function besideWords(project: ProjectView, trans: Trans): string {
   const words = (name: string, held: number, guaranteed: number | null, limit: number | null) =>
     [

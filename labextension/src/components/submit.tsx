@@ -1,4 +1,4 @@
-/** The form of a job: what to run, the options that most jobs need, and the others folded away. */
+/** The form for a job: what to run, common options, and further options in collapsed sections. */
 import { useEffect, useId, useRef, useState, useSyncExternalStore, type ReactElement } from 'react';
 import { bytes, outcome } from '../model/format';
 import { OPTIONS, type OfferKind, type SubmitOption } from '../model/options';
@@ -17,7 +17,7 @@ function isFolded(name: string): boolean {
   return GROUPS.some(({ options }) => options.some(option => option.name === name));
 }
 
-/** How long nothing is written, and the figures of the pool stay as they are, before it is tried out, in milliseconds. */
+/** The delay before a dry run, in milliseconds without typing or new pool figures. */
 const RESTING = 400;
 
 export interface SubmitFormProps {
@@ -93,7 +93,7 @@ export function SubmitForm({ submission, model }: SubmitFormProps): ReactElement
   );
 }
 
-/** What would happen if it were sent now; the line keeps its height while that is not known. */
+/** The result of the dry run; the line keeps its height while there is none. */
 function DryRun({ found }: { found: SubmissionState['dryRun'] }) {
   const trans = useTrans();
   const now = useNow();
@@ -155,7 +155,7 @@ function RunField({ submission, state }: RunFieldProps): ReactElement {
   );
 }
 
-/** What of the folder would be sent. */
+/** What would be sent from the folder. */
 function filesInWords(submission: JobSubmission, { files }: SubmissionState, trans: Trans): string {
   if (files && 'sentence' in files) {
     return files.sentence;
@@ -270,7 +270,7 @@ function Control({ option, text, offers, change, described }: ControlProps): Rea
   );
 }
 
-/** What stands in an empty field: what holds without it, or how it is written. */
+/** The placeholder of an empty field: its default, or an example. */
 function hintOf(option: SubmitOption, trans: Trans): string {
   if (option.standard) {
     return trans.__(option.standard);
@@ -279,7 +279,7 @@ function hintOf(option: SubmitOption, trans: Trans): string {
   return written && (option.field === 'lines' ? written : trans.__('e.g. %1', written));
 }
 
-/** What stands below a field: what it is for, or what is wrong with what was written. */
+/** The hint below a field: its purpose, or its error. */
 function Said(props: { id: string; problem: string | null; children: string | null }) {
   return props.problem !== null ? (
     <div id={props.id} className="runai-Field-problem" role="alert">
@@ -292,7 +292,7 @@ function Said(props: { id: string; problem: string | null; children: string | nu
   );
 }
 
-/** The values that the pool knows. */
+/** The values that the pool offers. */
 function offersOf(kind: OfferKind | null, { me, pool, jobs }: PoolState): readonly string[] {
   const nodes = pool?.nodes.filter(node => node.environment === 'train') ?? [];
   switch (kind) {

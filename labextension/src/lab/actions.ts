@@ -1,24 +1,39 @@
 import { Dialog, MainAreaWidget, Notification, showDialog, WidgetTracker } from '@jupyterlab/apputils';
-import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
-import { questionOf, type Question } from '../components/question';
+import { questionOf, questionOfGroup, type Question } from '../components/question';
 import type { JobView } from '../model/api';
+import { cancelAll } from '../model/cancelling';
 import type { JobVerb } from '../model/client';
+import type { JobGroup } from '../model/groups';
 import { DOMAIN } from './domain';
+import { JobWidget } from './jobwidget';
 import { LogWidget } from './logwidget';
-import { IJobActions, IPoolModel } from './tokens';
+import { IJobActions, IPoolModel, OPEN_JOB } from './tokens';
 
-/** The one way in which JupyterLab acts on a job. */
+/** The actions on jobs, as JupyterLab performs them. */
 export const actionsPlugin: JupyterFrontEndPlugin<IJobActions> = {
   id: 'jupyter-runai:actions',
-  description: 'Acts on jobs of the GPU pool for the panel, the cards and the commands.',
+  description: 'Performs actions on jobs of the GPU pool for the panel, the cards and the commands.',
   autoStart: true,
   requires: [IPoolModel],
-  optional: [ITranslator],
+  optional: [ITranslator, ILayoutRestorer],
   provides: IJobActions,
-  activate: (app: JupyterFrontEnd, model: IPoolModel, translator: ITranslator | null): IJobActions => {
+  activate: (
+    app: JupyterFrontEnd,
+    model: IPoolModel,
+    translator: ITranslator | null,
+    restorer: ILayoutRestorer | null
+  ): IJobActions => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const logs = new WidgetTracker<MainAreaWidget<LogWidget>>({ namespace: 'runai-logs' });
+
+    const pages = new WidgetTracker<MainAreaWidget<JobWidget>>({ namespace: 'runai-jobs' });
+    void restorer?.restore(pages, {
+      command: OPEN_JOB,
+      args: widget => ({ id: widget.content.job }),
+      name: widget => widget.content.job
+    });
 
     async function confirmed({ title, body, yes, no }: Question): Promise<boolean> {
       const result = await showDialog({
@@ -30,7 +45,7 @@ export const actionsPlugin: JupyterFrontEndPlugin<IJobActions> = {
       return result.button.accept;
     }
 
-    return {
+    const actions: IJobActions = {
       async act(job: JobView, verb: JobVerb): Promise<void> {
         const question = questionOf(job, verb, trans);
         if (question && !(await confirmed(question))) {
@@ -43,6 +58,27 @@ export const actionsPlugin: JupyterFrontEndPlugin<IJobActions> = {
         }
       },
 
+      async cancelAll(group: JobGroup): Promise<void> {
+        if (await confirmed(questionOfGroup(group, trans))) {
+          try {
+            const jobs = group.jobs[0]!.array === null ? group.jobs : await model.client.array(group.key);
+            await cancelAll(model, jobs);
+          } catch (error) {
+            Notification.error((error as Error).message, { autoClose: 8000 });
+          }
+        }
+      },
+
+      openJob(id: string): void {
+        let widget = pages.find(other => other.content.job === id);
+        if (!widget) {
+          widget = new MainAreaWidget({ content: new JobWidget(id, model, actions, trans) });
+          void pages.add(widget);
+          app.shell.add(widget, 'main');
+        }
+        app.shell.activateById(widget.id);
+      },
+
       openLog(job: JobView): void {
         let widget = logs.find(other => other.content.job === job.id);
         if (!widget) {
@@ -53,5 +89,6 @@ export const actionsPlugin: JupyterFrontEndPlugin<IJobActions> = {
         app.shell.activateById(widget.id);
       }
     };
+    return actions;
   }
 };

@@ -14,7 +14,7 @@ import { saveWith } from './saving';
 import { OutputContinuation } from './continuation';
 import { IJobActions, IPoolModel } from './tokens';
 
-/** An output that holds no more than a job's id; how it stands is asked when it is shown. */
+/** An output that holds only a job's id; the job's state is read when the output is shown. */
 export const JOB_MIME = 'application/vnd.runai.job+json';
 
 class CardRenderer extends ReactWidget implements IRenderMime.IRenderer {
@@ -70,7 +70,7 @@ class CardRenderer extends ReactWidget implements IRenderMime.IRenderer {
     super.dispose();
   }
 
-  /** Whether the job's output is written below the card: by a kernel, and by this page where there is none any more. */
+  /** Whether the job's output is written below the card, by a kernel or, if there is none any more, by this page. */
   private _follow(follows: boolean): void {
     if (!follows || !this._id) {
       this._continuation?.dispose();
@@ -93,7 +93,7 @@ class CardRenderer extends ReactWidget implements IRenderMime.IRenderer {
 
 export const cardPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-runai:card',
-  description: 'Shows a job of the GPU pool, live, where an output names it.',
+  description: 'Shows the live state of a job of the GPU pool in an output that names it.',
   autoStart: true,
   requires: [IPoolModel, IJobActions, IRenderMimeRegistry],
   optional: [IDocumentManager, ITranslator],
@@ -109,7 +109,7 @@ export const cardPlugin: JupyterFrontEndPlugin<void> = {
     registry.addFactory({
       safe: true,
       mimeTypes: [JOB_MIME],
-      // Before widgets (-10), which stand beside it where a kernel could not know of this renderer.
+      // Before widgets (-10): a kernel that does not know this renderer sends a widget as well.
       defaultRank: -20,
       createRenderer: () => new CardRenderer(model, actions, documents, trans)
     });

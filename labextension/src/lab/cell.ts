@@ -1,6 +1,6 @@
 /**
- * “Train this cell”: a dialog writes the line above the active cell that has it run on the pool, and runs it. The notebook then
- * says how its output came about, and running the cell again trains it again.
+ * “Train this cell”: a dialog writes the magic's line at the top of the active cell and runs the cell. The notebook
+ * records how its output was made, and running the cell again trains again.
  */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, Notification } from '@jupyterlab/apputils';
@@ -14,7 +14,7 @@ import { ServerTransport } from './transport';
 
 const TRAIN_CELL = 'runai:train-cell';
 
-/** The part of JupyterLab's notebooks that is used here. */
+/** The parts of JupyterLab's notebooks that are used here. */
 interface INotebook {
   activeCellIndex: number;
   readonly activeCell: ICell | null;
@@ -31,7 +31,7 @@ interface ICell {
 
 export const cellPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-runai:cell',
-  description: 'Trains a cell on the GPU pool: in its toolbar, in its menu and in the palette.',
+  description: 'Trains a cell on the GPU pool, from its toolbar, its menu or the palette.',
   autoStart: true,
   requires: [IPoolModel],
   optional: [ICommandPalette, ITranslator],
@@ -50,7 +50,9 @@ export const cellPlugin: JupyterFrontEndPlugin<void> = {
       describedBy: {
         args: {
           type: 'object',
-          properties: { clicked: { type: 'boolean', description: 'Whether the cell under the menu is meant.' } }
+          properties: {
+            clicked: { type: 'boolean', description: 'Whether to train the cell that the menu was opened on.' }
+          }
         }
       },
       isVisible: args => args.clicked === true || notebookOf(app)?.activeCell?.model.type === 'code',
@@ -83,13 +85,13 @@ export const cellPlugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** The notebook in front. */
+/** The current notebook. */
 function notebookOf(app: JupyterFrontEnd): INotebook | null {
   const content = (app.shell.currentWidget as { content?: Partial<INotebook> } | null)?.content;
   return content && 'activeCellIndex' in content ? (content as INotebook) : null;
 }
 
-/** A cell whose menu is opened need not be the active one. */
+/** The cell of the context menu, which is not always the active one. */
 function activateClicked(app: JupyterFrontEnd, notebook: INotebook): void {
   const node = app.contextMenuHitTest(node => node.classList.contains('jp-Cell'));
   const index = notebook.widgets.findIndex(cell => cell.node === node);
@@ -98,7 +100,7 @@ function activateClicked(app: JupyterFrontEnd, notebook: INotebook): void {
   }
 }
 
-/** The magic of another kind that has the whole cell. */
+/** Another cell magic in the cell. */
 function otherMagic(source: string): string {
   const word = source.trimStart().split(/\s/, 1)[0]!;
   return word.startsWith('%%') && !lineOf(source) && word !== CELL_MAGIC ? word : '';

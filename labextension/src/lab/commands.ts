@@ -8,11 +8,12 @@ import type { JobVerb } from '../model/client';
 import { stateWord } from '../model/format';
 import { DOMAIN } from './domain';
 import { gpuIcon } from './icon';
-import { IJobActions, IPoolModel, PANEL_ID } from './tokens';
+import { IJobActions, IPoolModel, OPEN_JOB, PANEL_ID } from './tokens';
 
 export const COMMANDS = {
   show: 'runai:show-panel',
   reconnect: 'runai:reconnect',
+  open: OPEN_JOB,
   log: 'runai:open-log',
   pause: 'runai:pause-job',
   resume: 'runai:resume-job',
@@ -22,12 +23,12 @@ export const COMMANDS = {
 
 const ID_ARGUMENT = {
   type: 'object',
-  properties: { id: { type: 'string', description: 'The job; asked for where it is absent.' } }
+  properties: { id: { type: 'string', description: 'The job; the user is asked if it is absent.' } }
 } as const;
 
 export const commandsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-runai:commands',
-  description: 'Commands of the GPU pool, in the palette too.',
+  description: 'Commands of the GPU pool, also in the palette.',
   autoStart: true,
   requires: [IPoolModel, IJobActions],
   optional: [ICommandPalette, ITranslator],
@@ -41,7 +42,7 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const category = trans.__('GPU pool');
 
-    /** The job with this id, or the one that the user chooses among those that qualify. */
+    /** The job with this id, or the one that the user picks from the jobs that qualify. */
     async function chosen(id: unknown, title: string, qualifies: (job: JobView) => boolean) {
       if (typeof id === 'string') {
         return model.follow(id);
@@ -89,6 +90,18 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
       describedBy: { args: { type: 'object', properties: {} } },
       isEnabled: () => model.state.connection === 'lost',
       execute: () => model.retry()
+    });
+    app.commands.addCommand(COMMANDS.open, {
+      label: trans.__('Open a job…'),
+      describedBy: { args: ID_ARGUMENT },
+      isEnabled: args => typeof args.id === 'string' || model.state.jobs.size > 0,
+      execute: async args => {
+        // With an id the tab opens at once: after a reload the pool is not connected yet.
+        const id = typeof args.id === 'string' ? args.id : (await chosen(null, trans.__('Open'), () => true))?.id;
+        if (id) {
+          actions.openJob(id);
+        }
+      }
     });
     add(
       COMMANDS.log,

@@ -1,13 +1,13 @@
 /**
  * Finds the cell that shows a card and continues its outputs when its kernel no longer writes them. The rules:
- * a page writes into a cell's outputs once, however many views there are of them, and never while a kernel may.
+ * a page writes a cell's outputs only once, even in several views, and never while a kernel may write them.
  */
 import type { Widget } from '@lumino/widgets';
 import type { JobView } from '../model/api';
 import { followOutputs, OutputWriter, type IOutputs, type Output } from '../model/outputs';
 import { isFinal, type IPoolModel } from '../model/state';
 
-/** The part of JupyterLab's output area that is used here. */
+/** The parts of JupyterLab's output area that are used here. */
 interface IOutputArea {
   readonly model: IOutputs;
   readonly future?: { readonly isDisposed: boolean } | null;
@@ -19,13 +19,13 @@ type Data = Record<string, unknown>;
 const writing = new WeakSet<IOutputs>();
 const cards = new Set<Card>();
 
-/** A card that is shown in a cell. */
+/** A card in a cell. */
 interface Card {
   readonly id: string;
   readonly widget: Widget;
 }
 
-/** Watches a card while it is shown. Once started, the outputs are continued as long as the cell exists. */
+/** Watches a card while it is shown. Once started, it continues the outputs until the cell is removed. */
 export class OutputContinuation {
   constructor(
     private readonly _card: Card,
@@ -54,7 +54,7 @@ export class OutputContinuation {
   private readonly _timer: ReturnType<typeof setInterval>;
 }
 
-/** Writes what a job has shown and shows below its card, until it has ended or the cell is gone. */
+/** Writes everything that a job displays below its card, until the job ends or the cell is removed. */
 async function continueOutputs(
   outputs: IOutputs,
   job: JobView,
@@ -71,14 +71,14 @@ async function continueOutputs(
   let writer: OutputWriter | null = null;
   const now = () => model.state.jobs.get(job.id) ?? job;
   const standing = () => {
-    // A cell that is gone, or was run again, or cleared, has no place for it.
+    // The cell was removed, run again or cleared.
     if (outputs.isDisposed || placeOf(outputs, job.id, mime) !== place) {
       abort.abort();
     }
     return { attempts: now().attempts.length, ended: isFinal(now().state) };
   };
   const write = (output: Output) => {
-    // Not before there is something to write: what the kernel wrote stays while nobody answers.
+    // Wait for the first output: what the kernel wrote stays if the scheduler does not answer.
     writer ??= new OutputWriter(outputs, place + 1, more);
     writer.write(output);
   };
@@ -88,7 +88,7 @@ async function continueOutputs(
   writing.delete(outputs);
 }
 
-/** The outputs of the cell that a widget is in; null for a view of them elsewhere, or while there is none. */
+/** The outputs of the cell that contains a widget; null for another view of them, or while there is no cell. */
 function areaOf(widget: Widget): IOutputArea | null {
   for (let above: Widget | null = widget.parent; above; above = above.parent) {
     if ('outputArea' in above) {
@@ -98,7 +98,7 @@ function areaOf(widget: Widget): IOutputArea | null {
   return null;
 }
 
-/** Whether a kernel still writes them, in any view of this page. */
+/** Whether a kernel still writes the outputs, in any view of this page. */
 function followed(outputs: IOutputs): boolean {
   return [...cards].some(card => {
     const area = areaOf(card.widget);
@@ -113,7 +113,7 @@ function placeOf(outputs: IOutputs, id: string, mime: string): number {
   });
 }
 
-/** The card says that the outputs below it are all there. */
+/** Marks the card's outputs as complete. */
 function finish(outputs: IOutputs, place: number, job: JobView, mime: string): void {
   const card = outputs.toJSON()[place];
   const text = `${job.name} (${job.id}) · ${job.project}: ${job.state}.`;

@@ -1,2 +1,2 @@
-/** The name under which translations are found. */
+/** The translation domain. */
 export const DOMAIN = 'jupyter_runai';

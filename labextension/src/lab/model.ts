@@ -5,12 +5,12 @@ import { ServerTransport } from './transport';
 
 export const modelPlugin: JupyterFrontEndPlugin<IPoolModel> = {
   id: 'jupyter-runai:model',
-  description: 'Follows the GPU pool for everything that shows it.',
+  description: 'Keeps the state of the GPU pool for all views.',
   autoStart: true,
   provides: IPoolModel,
   activate: (app: JupyterFrontEnd): IPoolModel => {
     const model = new PoolModel(new ServerTransport(app.serviceManager.serverSettings));
-    // Not before the page is there: it must not wait for the scheduler.
+    // Connect after the page has loaded, which must not wait for the scheduler.
     void app.restored.then(() => model.start());
     return model;
   }

@@ -3,6 +3,8 @@ import { Notification } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { noticeOf } from '../model/endings';
+import { stopWords } from '../model/idle';
+import type { Trans } from '../trans';
 import { DOMAIN } from './domain';
 import { IJobActions, IPoolModel } from './tokens';
 
@@ -10,7 +12,7 @@ const ID = 'jupyter-runai:notifications';
 
 export const notificationsPlugin: JupyterFrontEndPlugin<void> = {
   id: ID,
-  description: 'Says when a job of the user has ended.',
+  description: 'Notifies the user when a job has ended, and before a server is stopped.',
   autoStart: true,
   requires: [IPoolModel, IJobActions],
   optional: [ISettingRegistry, ITranslator],
@@ -31,8 +33,9 @@ export const notificationsPlugin: JupyterFrontEndPlugin<void> = {
         settings.changed.connect(read);
         read();
       },
-      () => undefined // without the schema there is nothing to set
+      () => undefined // without its schema the setting is unavailable
     );
+    followIdle(model, trans);
     model.jobEnded.connect((_, job) => {
       const notice = wanted ? noticeOf(job, model.state.jobs.values(), trans) : null;
       if (notice) {
@@ -45,3 +48,22 @@ export const notificationsPlugin: JupyterFrontEndPlugin<void> = {
     });
   }
 };
+
+/** Says that a server of the user will be stopped, until it may stay or has stopped. */
+function followIdle(model: IPoolModel, trans: Trans): void {
+  const shown = new Map<string, { stops: number; notice: string }>();
+  model.stateChanged.connect(() => {
+    const { sessions, me } = model.state;
+    const warned = sessions.filter(session => session.user === me?.name && session.stops_at !== null);
+    for (const [id, { stops, notice }] of shown) {
+      if (!warned.some(session => session.id === id && session.stops_at === stops)) {
+        Notification.dismiss(notice);
+        shown.delete(id);
+      }
+    }
+    for (const session of warned.filter(({ id }) => !shown.has(id))) {
+      const notice = Notification.warning(stopWords(session, trans), { autoClose: false });
+      shown.set(session.id, { stops: session.stops_at!, notice });
+    }
+  });
+}

@@ -37,7 +37,7 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
       </TransContext.Provider>
     );
     body.addClass('runai-Body');
-    // One column that scrolls as a whole: an accordion would give each section a third of the height, whatever it has.
+    // A single scrolling column: an accordion would give each section a third of the height, whatever its content.
     const panel = new SidePanel({
       content: new LuminoPanel(),
       ...(translator ? { translator } : {})

@@ -29,7 +29,7 @@ export const runningPlugin: JupyterFrontEndPlugin<void> = {
     const runningChanged = new Signal<unknown, unknown>({});
     let shown: string | null = null;
     model.stateChanged.connect(() => {
-      // The list is drawn anew as a whole: only where it would look different.
+      // A change redraws the whole list, so signal only visible changes.
       const looks = JSON.stringify(mine(model).map(job => [job.id, job.state, job.name]));
       if (looks !== shown) {
         shown = looks;

@@ -1,6 +1,6 @@
 /**
- * Has a notebook saved when a job's card has come into it. The job goes on whatever becomes of the page, and its output goes on
- * below its card: so the card must be there again, too, where the page is closed before JupyterLab saves by itself.
+ * Saves a notebook when a job's card is added to it. The job and its output continue when the page is closed, so the
+ * card must be saved even if the page is closed before JupyterLab's autosave.
  */
 import type { IDocumentManager } from '@jupyterlab/docmanager';
 import type { Widget } from '@lumino/widgets';
@@ -8,7 +8,7 @@ import type { Widget } from '@lumino/widgets';
 /** The jobs whose notebooks were saved. */
 const saved = new Set<string>();
 
-/** Once for each job, and only where JupyterLab saves documents by itself. */
+/** Saves once per job, and only if autosave is on. */
 export function saveWith(job: string, card: Widget, documents: IDocumentManager): void {
   for (let above: Widget | null = card.parent; above; above = above.parent) {
     const context = documents.contextForWidget(above);

@@ -1,16 +1,16 @@
-/** The forms that files were sent with last, kept with the layout of JupyterLab. */
+/** The last form that each file was submitted with, stored with the layout of JupyterLab. */
 import type { IStateDB } from '@jupyterlab/statedb';
 import { OPTIONS } from '../model/options';
 
 const ID = 'jupyter-runai:sent-forms';
 
-/** So many files are remembered. */
+/** The number of files to remember. */
 const FILES = 50;
 
-/** The options that are remembered: not the environment variables, which may hold secrets. */
+/** The options to remember. Environment variables are left out, because they may hold secrets. */
 const KEPT = new Set(OPTIONS.map(option => option.name).filter(name => name !== 'env'));
 
-/** What stood in a form: the line to run, and what was written by the names of the options. */
+/** The content of a form: the command line, and the options by name. */
 export interface SentForm {
   readonly run: string;
   readonly values: Readonly<Record<string, string>>;
@@ -20,7 +20,7 @@ export interface SentForm {
 export class SentForms {
   constructor(private readonly _state: IStateDB | null) {}
 
-  /** What a file was sent with last. */
+  /** The last form of a file. */
   async of(file: string): Promise<SentForm | null> {
     return (await this._forms())[file] ?? null;
   }

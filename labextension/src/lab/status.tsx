@@ -1,4 +1,4 @@
-/** “1 running · 5 GPUs free” in the status bar, also where the panel is closed; a click opens it. */
+/** “1 running · 5 GPUs free” in the status bar, even while the panel is closed; a click opens the panel. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
@@ -15,7 +15,7 @@ import { IPoolModel, PANEL_ID } from './tokens';
 
 export const statusPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-runai:status',
-  description: 'Shows in the status bar what the user runs and what is free.',
+  description: 'Shows the user’s jobs and the free GPUs in the status bar.',
   autoStart: true,
   requires: [IPoolModel],
   optional: [IStatusBar, ITranslator],

@@ -1,6 +1,6 @@
 /**
- * Sending a job without its syntax: “Train…” on a file, “New job” in the panel and in the palette open one dialog. Where the
- * menus have it is in schema/submit.json.
+ * Submits jobs from a dialog: “Train…” on a file, “New job” in the panel and in the command palette. The menu entries
+ * are in schema/submit.json.
  */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Dialog, ICommandPalette, Notification } from '@jupyterlab/apputils';
@@ -55,7 +55,7 @@ export const submitPlugin: JupyterFrontEndPlugin<void> = {
       }
     }
 
-    /** Shows the dialog; what was sent, or null where the user gave up. */
+    /** Shows the dialog. Returns what was submitted, or null if the user cancelled. */
     async function ask(title: string, folder: string, form: SentForm): Promise<JobSubmission | null> {
       const submission = new JobSubmission(server, contents.localPath(folder), form.run, form.values);
       const sent = await submitDialog(submission, model, title, trans);
@@ -105,7 +105,7 @@ export const submitPlugin: JupyterFrontEndPlugin<void> = {
       execute: async () => {
         const context = notebookOf(app);
         if (context?.model.dirty) {
-          await context.save(); // what is sent is the file
+          await context.save(); // the job runs the saved file
         }
         if (context) {
           await train(context.path);
@@ -119,20 +119,20 @@ export const submitPlugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** The part of the context of JupyterLab's documents that is used here. */
+/** The parts of JupyterLab's document context that are used here. */
 interface IContext {
   readonly path: string;
   readonly model: { readonly dirty: boolean };
   save(): Promise<void>;
 }
 
-/** The file of the notebook in front. */
+/** The file of the current notebook. */
 function notebookOf(app: JupyterFrontEnd): IContext | null {
   const context = (app.shell.currentWidget as { context?: IContext } | null)?.context;
   return context?.path.endsWith('.ipynb') ? context : null;
 }
 
-/** The file that is meant: the one that is named, or the only one that is selected. */
+/** The file given, or else the only selected file. */
 function fileOf(path: unknown, browsers: IFileBrowserFactory | null): string | null {
   if (typeof path === 'string') {
     return path;
@@ -141,7 +141,7 @@ function fileOf(path: unknown, browsers: IFileBrowserFactory | null): string | n
   return selected.length === 1 ? selected[0]!.path : null;
 }
 
-/** A file's name as a word of a line. */
+/** A file name, quoted as one word of a command line. */
 function quoted(name: string): string {
   return /^[\w./+@%:-]+$/.test(name) ? name : `'${name.replaceAll("'", `'"'"'`)}'`;
 }
@@ -152,7 +152,7 @@ function inWords(sent: Sent, trans: Trans): string {
     : trans.__('%1 was sent to project %2.', sent.name, sent.project);
 }
 
-/** Shows the form until it is sent, or the user gives up: then null. */
+/** Shows the form until it is submitted, or cancelled: then null. */
 export async function submitDialog<T>(
   submission: Submission<T>,
   model: Model,
@@ -164,7 +164,7 @@ export async function submitDialog<T>(
   return dialog.sent;
 }
 
-/** JupyterLab's dialog, which stays open while a job is sent and where it is refused. */
+/** JupyterLab's dialog, which stays open while a job is submitted and when it is refused. */
 class SubmitDialog<T> extends Dialog<null> {
   sent: T | null = null;
 
@@ -196,7 +196,7 @@ class SubmitDialog<T> extends Dialog<null> {
     }
   }
 
-  /** A notebook that opens meanwhile takes the focus: it goes back to where the user was, not to the first field. */
+  /** A notebook that opens meanwhile takes the focus: give it back to the user's field, not to the first one. */
   override handleEvent(event: Event): void {
     if (event.type === 'focus') {
       const target = event.target as HTMLElement;

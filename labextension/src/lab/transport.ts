@@ -6,9 +6,9 @@ const NOT_ENABLED =
   'This notebook server does not know the GPU pool: enable its server extension with ' +
   '“jupyter server extension enable jupyter_ext” and restart the server.';
 
-/** Through the user's own server, which holds their token for the scheduler: the browser never sees it. */
+/** Sends requests through the user's own server, which holds the scheduler token: the browser never sees it. */
 export class ServerTransport implements ITransport {
-  /** @param _base - where the server answers: the scheduler's API as it passes it on, or what it does itself (`runai`). */
+  /** @param _base - the server's base path: the scheduler's API, which it forwards, or its own API (`runai`). */
   constructor(
     private readonly _settings: ServerConnection.ISettings,
     private readonly _base = 'runai/api/v1'

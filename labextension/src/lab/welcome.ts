@@ -1,4 +1,4 @@
-/** Opens the sample notebook and the panel once: when a user comes to JupyterLab for the first time. */
+/** Opens the sample notebook and the panel when a user opens JupyterLab for the first time. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { PageConfig } from '@jupyterlab/coreutils';
 import { IDocumentManager } from '@jupyterlab/docmanager';
@@ -7,7 +7,7 @@ import { PANEL_ID } from './tokens';
 
 const ID = 'jupyter-runai:welcome';
 
-/** Where the spawner places it. */
+/** Where the spawner puts the notebook. */
 const NOTEBOOK = 'First steps.ipynb';
 
 export const welcomePlugin: JupyterFrontEndPlugin<void> = {
@@ -18,7 +18,7 @@ export const welcomePlugin: JupyterFrontEndPlugin<void> = {
   activate: (app: JupyterFrontEnd, registry: ISettingRegistry, documents: IDocumentManager): void => {
     void app.restored.then(async () => {
       const settings = await registry.load(ID);
-      // An address that names a file says what is to be opened.
+      // An address that names a file already says what to open.
       if (settings.composite.firstSteps === false || PageConfig.getOption('treePath')) {
         return;
       }
@@ -26,7 +26,7 @@ export const welcomePlugin: JupyterFrontEndPlugin<void> = {
       try {
         await app.serviceManager.contents.get(NOTEBOOK, { content: false });
       } catch {
-        return; // without a hub there is none
+        return; // without a hub there is no sample notebook
       }
       documents.openOrReveal(NOTEBOOK);
       app.shell.activateById(PANEL_ID);

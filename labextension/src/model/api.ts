@@ -8,8 +8,8 @@ export interface AllowedEntry {
 }
 
 /**
- * warnings says what an administrator should know (more build GPUs promised than there are, say). A preview has
- * the effects that the change would have now.
+ * The result of applying a pool file or of a preview. warnings are sentences for the administrator, such as that
+ * build quotas exceed the build GPUs. A preview has the effects that the change would have now.
  */
 export interface Applied {
   preview: boolean;
@@ -26,17 +26,17 @@ export interface AttemptView {
   workers: WorkerView[];
   exit_codes: (number | null)[];
   reason: string;
-  /** why it ended, or is ending; after resized and moved the next attempt begins at once */
+  /** why it ended or is ending; after resized and moved the next attempt starts immediately */
   ending: Ending | null;
 }
 
 /**
- * A change of the pool that was made, or of somebody else's job or session; user is null for the pool file that
- * the service is started with.
+ * A change that was made to the pool, or to another user's job or session. user is null for changes by the pool
+ * file that the service is started with, and for what its settings bring about.
  */
 export interface AuditEntry {
   action: 'add' | 'change' | 'remove';
-  kind: 'node_pool' | 'project' | 'user' | 'settings' | 'pool' | 'job' | 'session';
+  kind: 'node_pool' | 'project' | 'user' | 'group' | 'settings' | 'pool' | 'job' | 'session';
   name: string;
   before: Record<string, unknown> | null;
   after: Record<string, unknown> | null;
@@ -45,22 +45,27 @@ export interface AuditEntry {
   user: string | null;
 }
 
-/** Newest first; next is after of the page that follows, null where there is none. */
+/** Newest first. Pass next as after for the next page; null: this is the last one. */
 export interface AuditPage {
   entries: AuditEntry[];
   next: number | null;
 }
 
+export interface BuildQuotaEntry {
+  /** GPUs that a user may hold for building */
+  gpus: number;
+}
+
 /** One line of a preview: what would be added, changed or removed. */
 export interface Change {
   action: 'add' | 'change' | 'remove';
-  kind: 'node_pool' | 'project' | 'user' | 'settings' | 'pool' | 'job' | 'session';
+  kind: 'node_pool' | 'project' | 'user' | 'group' | 'settings' | 'pool' | 'job' | 'session';
   name: string;
   before: Record<string, unknown> | null;
   after: Record<string, unknown> | null;
 }
 
-/** What a job gets where it says nothing. */
+/** Values for what a job does not specify. */
 export interface DefaultsEntry {
   /** per worker */
   gpus: number | null;
@@ -85,9 +90,9 @@ export interface DefaultsEntry {
 }
 
 /**
- * One output message of a job, as nbformat has it; also update_display_data and clear_output.
+ * One output message of a job, in the format of nbformat, or an update_display_data or clear_output.
  *
- * log and display are how far the reader has come with it: passed on with attempt, they go on after it.
+ * log and display are the position after it: pass them with attempt to continue there.
  */
 export interface DisplayLine {
   attempt: number;
@@ -97,40 +102,40 @@ export interface DisplayLine {
 }
 
 /**
- * What would happen to a job if it were submitted now. Where it would wait, reason says why; where it starts in
- * GPUs that others hold, after is how many have to stop or shrink first.
+ * What would happen to a job if it were submitted now. If it would wait, reason says why. If it would start on
+ * GPUs that others hold, after is the number of jobs that must stop or shrink first.
  */
 export interface DryRunView {
   starts: boolean;
   after: number;
-  /** its project would hold more than its guarantee: others may get its GPUs back */
+  /** its project would hold more than its guarantee, and its GPUs could be reclaimed */
   over_quota: boolean;
   reason: string;
   estimated_start: number | null;
-  /** the range in which it is likely to start, by how good … */
+  /** start of the range in which it is likely to start, … */
   earliest_start: number | null;
-  /** … such estimates have been; null: too few to say */
+  /** … and its end, from the accuracy of earlier estimates; null: too few of them */
   latest_start: number | null;
-  /** where the look ahead has seen so far, and no start until then */
+  /** the time until which the forecast has seen no start */
   not_before: number | null;
 }
 
-/** What would happen at once to some jobs of a project; ids names the first 20 of them. */
+/** What would happen immediately to some jobs of a project; ids has the first 20 of them. */
 export interface EffectView {
   action: 'stop' | 'move' | 'resize' | 'start';
   project: string;
   jobs: number;
-  /** that they hold now, or would hold once they have started */
+  /** GPUs that they hold now, or would hold after they have started */
   gpus: number;
   ids: string[];
 }
 
 /**
- * Why an attempt ended, or is ending: it is known at the latest when its last worker is gone.
+ * Why an attempt ended or is ending; known at the latest when its last worker has ended.
  *
- * stopped is its owner's wish (pause or cancel), preempted the plan's, overran its longest run time, idle that
- * it left its GPUs idle for too long. After resized and moved the next attempt begins at once, with more or fewer
- * workers or in other places. lost is nobody's fault that we know: a worker, its supervisor or its node is gone.
+ * stopped: by its owner (pause or cancel). preempted: by a plan. overran: it reached its maximum run time.
+ * idle: it left its GPUs idle for too long. After resized and moved the next attempt starts at once, with more
+ * or fewer workers or on other GPUs. lost: a worker, its supervisor or its node is gone, for no known fault.
  */
 export type Ending = 'succeeded' | 'failed' | 'overran' | 'idle' | 'stopped' | 'preempted' | 'resized' | 'moved' | 'lost';
 
@@ -145,18 +150,20 @@ export interface EnvironmentTotals {
   free: number;
   /** GPUs used outside the pool */
   foreign: number;
+  /** GPUs that fail and get no work */
+  failing: number;
 }
 
 /**
  * One message of GET /events (id, event: kind, data: this).
  *
- * kind is one of job.submitted, job.state, job.deleted, session.state, project.changed, pool.changed: a line of the
- * append-only record, which is told once to whoever resumes after the one before. The view of the thing as it is now
- * comes along where there is one and the caller may see it.
+ * kind is job.submitted, job.state, job.deleted, session.state, project.changed, pool.changed, schedule.changed or
+ * schedule.deleted for an entry of the append-only event log, which a listener that resumes after the previous entry
+ * receives once. The event includes the current view of the job or session, if there is one and the caller may see it.
  *
- * Besides, a listener is told job.reason (a job that waits has another place in line, or waits for something else) or,
- * where it keeps a view, stream.begin (data.resumed is false where all lists have to be read again) and view.figures
- * (data is ViewFigures). These are no lines of the record, and come at most every few seconds.
+ * A listener also receives job.reason (a waiting job has a new position, or waits for something else) and,
+ * if it keeps a view, stream.begin (data.resumed is false if it must read all lists again) and view.figures (data
+ * is ViewFigures). These are not entries of the log, and are sent at most every few seconds.
  */
 export interface Event {
   id: number;
@@ -168,38 +175,132 @@ export interface Event {
   session: SessionView | null;
 }
 
+/**
+ * Why a job is in its state, according to the latest plan. reason is for people, blocked_by for programs.
+ *
+ * While it waits, it is number position of the waiting jobs of its project, holders hold the GPUs that it waits
+ * for, free of these GPUs are free, and any one of would_help would help it to start earlier.
+ */
+export interface Explanation {
+  id: string;
+  name: string;
+  project: string;
+  state: JobState;
+  /** what the latest plan does with it; null before the first plan */
+  action: string | null;
+  reason: string;
+  /** for a job that is paused for another job of its project: whose, and how long */
+  notice: string;
+  blocked_by: Record<string, unknown> | null;
+  position: number | null;
+  waiting: number;
+  estimated_start: number | null;
+  /** the time until which the forecast has seen no start */
+  not_before: number | null;
+  /** what the estimated start is based on, or why there is none */
+  estimate: string;
+  expected_runtime: number | null;
+  /** declared by the owner, learned from similar jobs, or the maximum run time */
+  runtime_source: 'declared' | 'learned' | 'limit' | null;
+  /** how fast similar jobs ran on each type of GPU, the fastest first */
+  speeds: SpeedView[];
+  /** the same as a sentence, if there is something to compare */
+  speed: string;
+  /** how the recent use of its project counts, if it does */
+  recent_use: string;
+  /** start of the range in which it is likely to start, … */
+  earliest_start: number | null;
+  /** … and its end, from the accuracy of earlier estimates; null: too few of them */
+  latest_start: number | null;
+  /** nine out of ten similar jobs ran longer … */
+  shortest_runtime: number | null;
+  /** … and nine out of ten shorter, measured in this many similar_runs */
+  longest_runtime: number | null;
+  similar_runs: number;
+  /** for a running elastic job: its size, and when it may grow */
+  size: string;
+  /** number of other jobs that must stop or shrink first */
+  after: number;
+  free: number;
+  holders: Holder[];
+  would_help: string[];
+}
+
+/** A large file of the working directory, made of blobs, so that unchanged parts are uploaded only once. */
+export interface FileSubmit {
+  /** path relative to the working directory, with / as separator */
+  path: string;
+  blobs: string[];
+  executable: boolean;
+}
+
+/** How the workers of a job find each other: in the way that the framework's scripts expect, or not at all. */
+export type Framework = 'none' | 'torch' | 'tensorflow' | 'horovod' | 'jax' | 'mpi';
+
 export interface GpuView {
   index: number;
   memory_gib: number | null;
   used_memory_gib: number | null;
-  /** 0 to 1; null where nobody can measure it */
+  /** 0 to 1; null if it cannot be measured */
   utilisation: number | null;
-  /** the share that is used outside the pool */
+  /** share that is used outside the pool */
   foreign: number;
-  /** so many times as long as on its like do jobs take here */
+  /** why the GPU fails and gets no work; null: it works */
+  failure: string | null;
+  /** how many times as long jobs take here as on other GPUs of its type */
   slowness: number;
   occupants: Occupant[];
 }
 
-/** Some workers of a gang, of one shape of their own: a launcher, say, or parameter servers. */
+/** Workers of one shape in a gang, such as a launcher or parameter servers. */
 export interface GroupSubmit {
   name: string;
   workers: number;
-  /** per worker; a fraction is at most one GPU */
+  /** GPUs for each worker, or a fraction of one GPU */
   gpus: number;
-  /** instead of gpus: memory on one GPU */
+  /** memory on one GPU for each worker, instead of gpus */
   gpu_memory_gib: number | null;
   cpus: number | null;
   memory_gib: number | null;
-  /** when its workers have ended well the job has succeeded, and the others are stopped */
+  /** the job has succeeded when the workers of this group have succeeded; the others are then stopped */
   leader: boolean;
 }
 
-/** From at, a project is guaranteed another number of GPUs. */
+/** A group with a build quota or with users. */
+export interface GroupView {
+  name: string;
+  /** build quota of each of its users; null: none */
+  build_quota: number | null;
+  users: number;
+}
+
+/** A scheduled change of a project's guarantee, which takes effect at at. */
 export interface GuaranteeChangeView {
   at: number;
-  /** null: without bound */
+  /** null: unlimited */
   guaranteed: number | null;
+}
+
+/**
+ * The GPUs that a job waits for and that one project (null: the sessions) holds.
+ *
+ * jobs are those that the caller may see, in the order in which they would be stopped for other projects.
+ */
+export interface Holder {
+  project: string | null;
+  gpus: number;
+  over_quota: number;
+  jobs: HolderJob[];
+}
+
+/** A job that holds GPUs. expected_end is null if its run time is unknown. */
+export interface HolderJob {
+  id: string;
+  name: string;
+  user: string;
+  gpus: number;
+  over_quota: boolean;
+  expected_end: number | null;
 }
 
 /** What a job runs: a notebook cell, a script, a whole notebook or any command. */
@@ -214,10 +315,75 @@ export interface JobPage {
 /** queued → starting → running → (stopping → queued again | succeeded | failed | cancelled), and paused. */
 export type JobState = 'queued' | 'starting' | 'running' | 'stopping' | 'paused' | 'succeeded' | 'failed' | 'cancelled';
 
+/** The body of POST /jobs. The owner of the job is the caller. */
+export interface JobSubmit {
+  /** name of the job */
+  name: string | null;
+  /** project of the job */
+  project: string | null;
+  kind: JobKind;
+  /** argv; no shell is involved */
+  command: string[];
+  /** a tar.gz uploaded to /blobs, which is unpacked as the working directory */
+  bundle: string | null;
+  /** files of the working directory that are not in the bundle */
+  files: FileSubmit[];
+  /** set an environment variable of the job */
+  env: Record<string, string>;
+  /** variables that the cell returns */
+  outputs: string[];
+  /** GPUs for each worker, or a fraction of one GPU */
+  gpus: number;
+  /** memory on one GPU for each worker, instead of a number of GPUs */
+  gpu_memory_gib: number | null;
+  /** types of GPU that the job accepts */
+  gpu_types: string[] | null;
+  /** CPUs for each worker */
+  cpus: number | null;
+  /** memory for each worker */
+  memory_gib: number | null;
+  /** number of workers */
+  workers: number;
+  /** start with this many workers, and add more as GPUs become free */
+  min_workers: number | null;
+  /** conventions by which the workers find each other */
+  framework: Framework;
+  /** workers of several shapes, which start together, instead of equal workers */
+  groups: GroupSubmit[];
+  /** node pools that the job may use, in order of preference */
+  node_pools: string[] | null;
+  /** on Kubernetes, the container image that the workers run in */
+  image: string | null;
+  /** priority within the project; the highest starts first */
+  priority: number;
+  /** false: never stop it for other jobs; it must fit into the project's guarantee */
+  preemptible: boolean;
+  /** place all workers within one node, rack or other level of the topology */
+  require: string | null;
+  /** place all workers within one node, rack or other level where that is possible */
+  prefer: string | null;
+  /** do not preempt an attempt before it has run for this time */
+  min_runtime: number;
+  /** stop an attempt after this time */
+  max_runtime: number | null;
+  /** stop the job when its GPUs have been idle for this time */
+  idle_timeout: number | null;
+  /** estimate of the run time, from which start times are predicted */
+  expected_runtime: number | null;
+  /** time between SIGTERM and SIGKILL when an attempt is stopped */
+  grace: number;
+  /** number of times to try again after a failure */
+  retries: number;
+  /** start when these jobs or arrays have succeeded, or, with :any after an id, when they have ended */
+  after: string[];
+  parameters: Record<string, boolean | number | string>;
+}
+
 /**
  * A job as its owner, a member of its project or an administrator sees it.
  *
- * mine is true for the owner, who alone may read logs and outputs. position counts from 1 in the project's queue.
+ * mine is true for the owner; only the owner may read logs and outputs. position is the position in the project's
+ * queue, from 1.
  */
 export interface JobView {
   id: string;
@@ -228,8 +394,10 @@ export interface JobView {
   kind: JobKind;
   state: JobState;
   reason: string;
-  /** what a running job is told is going to happen to it: that it will be paused */
+  /** for a running job, what is going to happen to it, such as that it will be paused; for a job that is paused for another job of its project, whose job that is and for how long */
   notice: string;
+  /** how a job on a part of a GPU is isolated from others on the same GPU */
+  isolation: string;
   blocked_by: Record<string, unknown> | null;
   position: number | null;
   estimated_start: number | null;
@@ -247,19 +415,34 @@ export interface JobView {
   attempts: AttemptView[];
   outputs: string[];
   exit_code: number | null;
-  /** what its owner sent it to come after; others see none */
+  /** jobs and arrays that it starts after; only its owner sees them */
   after: string[];
-  /** the array that it is one of */
+  /** id of its array */
   array: string | null;
   index: number | null;
+  /** number of jobs that were submitted as that array */
+  array_size: number | null;
   parameters: Record<string, boolean | number | string>;
-  /** the range in which it is likely to start, by how good … */
+  /** id of the schedule that it is a run of; only its owner sees it */
+  schedule: string | null;
+  /** start of the range in which it is likely to start, … */
   earliest_start: number | null;
-  /** … such estimates have been; null: too few to say */
+  /** … and its end, from the accuracy of earlier estimates; null: too few of them */
   latest_start: number | null;
 }
 
-/** The most that a job may ask for. */
+/** The latest value of each metric that a job's first worker has reported, and its latest step. */
+export interface LatestReport {
+  job: string;
+  point: Record<string, unknown>;
+}
+
+/** In the order of the request, without the jobs that have reported nothing. */
+export interface LatestReports {
+  reports: LatestReport[];
+}
+
+/** The largest values that a job may request. */
 export interface MaximaEntry {
   /** per worker */
   gpus: number | null;
@@ -287,19 +470,19 @@ export interface Me {
   admin: boolean;
   scopes: ('read' | 'submit' | 'admin')[];
   build_quota: number;
-  /** those that take the caller's jobs, the default one first */
+  /** projects that the caller may submit jobs to, the default one first */
   projects: string[];
 }
 
-/** What a job has reported: each point has its time, attempt and rank, and what job.report() was given. */
+/** The metrics that a job has reported. Each point has a time, attempt, rank and the reported values. */
 export interface MetricsPage {
   points: Record<string, unknown>[];
-  /** pass as offset for what comes later */
+  /** pass as offset to read later points */
   next: number;
 }
 
 export interface NodeDrain {
-  /** why the node is to get no new work */
+  /** why the node gets no new work */
   reason: string;
 }
 
@@ -309,13 +492,13 @@ export interface NodeView {
   environment: Environment;
   gpu_type: string | null;
   schedulable: boolean;
-  /** why an administrator has drained it; null: nobody has */
+  /** why an administrator has drained it; null: it is not drained */
   drained: string | null;
   declared: boolean;
   gpus: GpuView[];
 }
 
-/** Who holds (a share of) a GPU. What the caller may not see of it is null. */
+/** The session or job that holds a GPU or a share of one. Details that the caller may not see are null. */
 export interface Occupant {
   kind: 'session' | 'job';
   id: string | null;
@@ -337,8 +520,8 @@ export interface OutputList {
 }
 
 /**
- * How a project stands in a part of the pool that is shared out by itself; the rest has neither node pool nor
- * type.
+ * A project's amounts in one partition of the pool: the GPUs of a node pool, of a type, or of a type in a node
+ * pool. Both are null for the rest of the pool.
  */
 export interface PartView {
   node_pool: string | null;
@@ -350,7 +533,7 @@ export interface PartView {
   over_quota: number;
 }
 
-/** Rules for the jobs of a project and of all below it; what is absent is not ruled. */
+/** Rules for the jobs of a project and of all projects below it; an absent key sets no rule. */
 export interface PolicyEntry {
   defaults: DefaultsEntry;
   maxima: MaximaEntry;
@@ -364,7 +547,7 @@ export interface PoolFigures {
 }
 
 export interface PoolView {
-  /** true where the GPUs are declared, not found by NVML */
+  /** true if the GPUs are declared instead of found by NVML */
   declared: boolean;
   build: EnvironmentTotals;
   train: EnvironmentTotals;
@@ -372,7 +555,7 @@ export interface PoolView {
   nodes: NodeView[];
 }
 
-/** application/problem+json (RFC 9457): detail is the sentence for people, field the input at fault. */
+/** application/problem+json (RFC 9457): detail is a sentence for people; field names the invalid input. */
 export interface Problem {
   type: string;
   title: string;
@@ -384,11 +567,11 @@ export interface Problem {
 export interface ProjectEntry {
   name: string;
   parent: string | null;
-  /** GPUs; null: without bound */
+  /** GPUs; null: unlimited */
   guaranteed: number | null;
-  /** GPUs; null: none */
+  /** GPUs; null: no limit */
   limit: number | null;
-  /** absent: the guarantee, or 1 where that is 0 */
+  /** absent: the guarantee, or 1 if that is 0 */
   weight: number | null;
   priority: number;
   /** user names; "*": everybody */
@@ -396,19 +579,19 @@ export interface ProjectEntry {
   /** JupyterHub groups */
   groups: string[];
   policy: PolicyEntry;
-  /** what it has of a node pool or of a type of GPU */
+  /** quotas of single node pools and types of GPU */
   quotas: QuotaEntry[];
-  /** of its jobs of one priority; null: that of the project above, or of the settings */
+  /** order of its jobs of the same priority; null: that of the parent project, or of the settings */
   order: QueueOrder | null;
-  /** CPUs; null: those that come with the GPUs that it is guaranteed */
+  /** CPUs; null: those that come with its guaranteed GPUs */
   guaranteed_cpus: number | null;
-  /** CPUs; null: none */
+  /** CPUs; null: no limit */
   limit_cpus: number | null;
-  /** memory; null: what comes with the GPUs that it is guaranteed */
+  /** memory; null: what comes with its guaranteed GPUs */
   guaranteed_memory_gib: number | null;
-  /** memory; null: none */
+  /** memory; null: no limit */
   limit_memory_gib: number | null;
-  /** times at which another number of GPUs is guaranteed */
+  /** time windows in which the guarantee is different */
   windows: WindowEntry[];
 }
 
@@ -417,10 +600,10 @@ export interface ProjectList {
 }
 
 /**
- * Amounts in GPUs. could_start is how many more would start now.
+ * A project and its amounts in GPUs. could_start is the number of GPUs that one more job could start on now.
  *
- * guaranteed_in_all has what quotas guarantee, too; parts is empty where the whole pool is shared out as one.
- * guaranteed is outside windows, and guaranteed_now and guaranteed_in_all are what is in force.
+ * guaranteed applies outside windows. guaranteed_now applies at present, and guaranteed_in_all is the total
+ * with the guarantees of quotas. parts is empty if the pool has no partitions.
  */
 export interface ProjectView {
   name: string;
@@ -434,22 +617,22 @@ export interface ProjectView {
   groups: string[];
   policy: PolicyEntry;
   quotas: QuotaEntry[];
-  /** null: that of the project above, or of the settings */
+  /** null: the order of the parent project, or of the settings */
   order: QueueOrder | null;
-  /** null: those that come with its guaranteed GPUs */
+  /** null: the CPUs that come with its guaranteed GPUs */
   guaranteed_cpus: number | null;
   limit_cpus: number | null;
-  /** null: what comes with its guaranteed GPUs */
+  /** null: the memory that comes with its guaranteed GPUs */
   guaranteed_memory_gib: number | null;
   limit_memory_gib: number | null;
   windows: WindowEntry[];
-  /** null: without bound */
+  /** null: unlimited */
   guaranteed_now: number | null;
-  /** the next ones of guaranteed_now */
+  /** the next changes of guaranteed_now */
   changes: GuaranteeChangeView[];
-  /** of jobs that ask for CPUs */
+  /** CPUs held by jobs that request CPUs */
   allocated_cpus: number;
-  /** of jobs that ask for memory */
+  /** memory held by jobs that request memory */
   allocated_memory_gib: number;
   parts: PartView[];
   takes_jobs: boolean;
@@ -458,36 +641,36 @@ export interface ProjectView {
   demand: number;
   over_quota: number;
   could_start: number;
-  /** GPUs held on average, where what is past counts less and less (usage_half_life) */
+  /** average number of GPUs held; older use counts less (usage_half_life) */
   recent_use: number;
   running: number;
   waiting: number;
 }
 
 /**
- * Which of a project's jobs of one priority is next: the older one, or that of the user who uses least of the
- * project now, then the one that was served least.
+ * Which of a project's jobs of the same priority is next: the oldest one, or that of the user who uses least of the
+ * project now, and of this user's jobs the one that was served least.
  */
 export type QueueOrder = 'arrival' | 'served';
 
 /**
- * What a project has of the GPUs of a node pool, of a type, or of a type in a node pool.
+ * A project's quota of the GPUs of a node pool, of a type, or of a type in a node pool.
  *
- * Of a part of which something is guaranteed to any project, only these guarantees count; guaranteed of a project is
- * for the rest of the pool.
+ * If any project has a guarantee there, those GPUs form a partition, in which only such guarantees count; a project's
+ * own guaranteed applies to the rest of the pool.
  */
 export interface QuotaEntry {
   node_pool: string | null;
   gpu_type: string | null;
-  /** GPUs; null: nothing is said */
+  /** GPUs; null: this quota sets no guarantee */
   guaranteed: number | null;
-  /** GPUs; null: none of its own */
+  /** GPUs; null: this quota sets no limit */
   limit: number | null;
 }
 
 /**
- * What a server's pod must have: it is in namespace, has labels and tolerations, and leaves its node to the
- * scheduler of that name (schedulerName); its container has limits.
+ * What the pod of a notebook server must have. scheduler is its schedulerName; limits are the resource limits
+ * of its container.
  */
 export interface ServerPodView {
   namespace: string;
@@ -501,12 +684,12 @@ export interface SessionList {
   sessions: SessionView[];
 }
 
-/** A session waits for its plan, holds its lease, or is over. */
+/** A session waits for a plan, holds its lease, or has ended. */
 export type SessionState = 'requested' | 'leased' | 'ended';
 
 /**
- * env is what the server's process must have (CUDA_VISIBLE_DEVICES, RUNAI_GPUS); pod what its pod must,
- * where the scheduler places servers on a Kubernetes cluster.
+ * A session. env has the environment variables that the server's process needs (CUDA_VISIBLE_DEVICES,
+ * RUNAI_GPUS); pod describes its pod if the scheduler places servers on a Kubernetes cluster.
  */
 export interface SessionView {
   id: string;
@@ -521,17 +704,32 @@ export interface SessionView {
   declared: boolean;
   requested: number;
   started: number | null;
+  /** since when nobody has used its GPUs, no kernel was busy and no person did anything, as far as it is known; null: it is in use, nobody can tell, or this is an event */
+  idle_since: number | null;
+  /** when the server is stopped, an idle one unless it is used before; null: it was not warned */
+  stops_at: number | null;
+  /** max_duration: it has run for the longest time that a session may last */
+  stops_because: 'idle' | 'max_duration' | null;
 }
 
-/**
- * What the listener shows from now on: of these jobs it is told their place in line and when they are likely to
- * start.
- */
+/** How fast similar jobs ran on a type of GPU: relative to the fastest type (1), measured in this many runs. */
+export interface SpeedView {
+  gpu_type: string;
+  relative: number;
+  /** the same over several nodes; null: not measured */
+  spread: number | null;
+  per_second: number;
+  /** what per_second counts: the steps that jobs report, or whole runs */
+  unit: 'steps' | 'runs';
+  runs: number;
+}
+
+/** The waiting jobs that the listener shows from now on: it receives their positions and estimated starts. */
 export interface StreamShows {
   jobs: string[];
 }
 
-/** Rows by the start of their period. since is the start of the first one. */
+/** The rows, ordered by the start of their period. since is the start of the first period. */
 export interface UsageReport {
   since: number;
   until: number;
@@ -541,37 +739,76 @@ export interface UsageReport {
 }
 
 /**
- * What was used in one period, or in the whole span, by those who have these in common; what it is not grouped by
- * is null.
+ * The use in one period, or in the whole span, for one value of each dimension that the report is grouped by; the
+ * other dimensions are null.
  */
 export interface UsageRow {
-  /** when the period begins; null: the whole span */
+  /** start of the period; null: the whole span */
   start: number | null;
   environment: Environment | null;
   /** empty for sessions */
   project: string | null;
-  /** empty for the smallest users of a period with a thousand of them */
+  /** empty for the users who used least, where a period has a thousand users */
   user: string | null;
-  /** empty where it is not known */
+  /** empty if it is unknown */
   gpu_type: string | null;
   /** GPU-hours allocated */
   gpu_hours: number;
-  /** those of which it was measured how busy the GPUs were … */
+  /** GPU-hours in which utilisation was measured … */
   measured_gpu_hours: number;
-  /** … and those of these in which they were idle */
+  /** … and those of them in which the GPUs were idle */
   idle_gpu_hours: number;
-  /** attempts and sessions that began */
+  /** number of attempts and sessions that started */
   starts: number;
-  /** for how long they had waited on average; null where none began */
+  /** average time that they had waited; null if none started */
   mean_wait: number | null;
   longest_wait: number;
-  /** attempts that were stopped for others */
+  /** number of attempts that were stopped so that others got their GPUs */
   reclaims: number;
-  /** work that was stopped after the last checkpoint seen */
+  /** GPU-hours between the last known checkpoint and the stop */
   lost_gpu_hours: number;
 }
 
-/** What has changed of what a listener shows; null: nothing of it has. */
+/**
+ * Sorted by name; next is after of the page that follows, null where there is none. hub_problem says why the
+ * hub did not tell its users.
+ */
+export interface UserList {
+  users: UserView[];
+  groups: GroupView[];
+  default_build_quota: number;
+  /** users on all pages */
+  total: number;
+  hub_problem: string | null;
+  next: string | null;
+}
+
+/**
+ * A user known to the hub, to the pool file or by what they run.
+ *
+ * build_quota is what is in force: the user's own, else the largest of their groups' (that of build_quota_group),
+ * else the default one. last_activity is the hub's: any traffic of a notebook server counts.
+ */
+export interface UserView {
+  name: string;
+  /** in JupyterHub; of users that it does not know: none */
+  groups: string[];
+  build_quota: number;
+  build_quota_source: 'user' | 'group' | 'default';
+  build_quota_group: string | null;
+  /** GPUs that the user's sessions hold */
+  build_gpus: number;
+  sessions: number;
+  /** jobs that hold GPUs */
+  running: number;
+  /** GPUs that the user's jobs hold */
+  train_gpus: number;
+  /** jobs in the queue */
+  waiting: number;
+  last_activity: number | null;
+}
+
+/** The changes in what a listener shows; null: no change. */
 export interface ViewFigures {
   me: Me | null;
   pool: PoolFigures | null;
@@ -579,11 +816,12 @@ export interface ViewFigures {
   jobs: WaitingView[] | null;
 }
 
-/** What a job that waits may expect. */
+/** The reason, position and estimated start of a waiting job. */
 export interface WaitingView {
   id: string;
-  /** absent where it is the same as before */
+  /** absent if it has not changed */
   reason: string | null;
+  notice: string;
   position: number | null;
   estimated_start: number | null;
   earliest_start: number | null;
@@ -591,23 +829,23 @@ export interface WaitingView {
 }
 
 /**
- * A time at which the project is guaranteed another number of GPUs. A window that does not end after it begins
- * ends on the next day; days, first and last are those on which it begins.
+ * A time window in which the project has a different guarantee. A window whose to is not after its from ends on
+ * the next day; days, first and last refer to the day on which it starts.
  */
 export interface WindowEntry {
-  /** of the week, such as mon-fri or tue,fri */
+  /** days of the week, such as mon-fri or tue,fri */
   days: string;
-  /** by the clocks of the time zone */
+  /** start, in local time of timezone */
   from: string;
-  /** by the clocks of the time zone */
+  /** end, in local time of timezone */
   to: string;
-  /** the first date; null: none */
+  /** first date; null: no first date */
   first: string | null;
-  /** the last date; null: none */
+  /** last date; null: no last date */
   last: string | null;
-  /** a name of the IANA database, such as Europe/Berlin */
+  /** name from the IANA time zone database, such as Europe/Berlin */
   timezone: string;
-  /** GPUs; null: without bound */
+  /** GPUs; null: unlimited */
   guaranteed: number | null;
 }
 

@@ -1,11 +1,15 @@
-/** The scheduler's API as functions: each answers the view it names or rejects with a `PoolError`. */
+/** The scheduler's API as functions: each returns the view that it names or rejects with a `PoolError`. */
 import type {
   Applied,
   AuditPage,
   DisplayLine,
+  Explanation,
   JobPage,
   JobState,
+  JobSubmit,
   JobView,
+  LatestReport,
+  LatestReports,
   Me,
   MetricsPage,
   OutputFile,
@@ -16,29 +20,37 @@ import type {
   ProjectView,
   SessionList,
   SessionView,
-  UsageReport
+  UsageReport,
+  UserList
 } from './api';
 import { errorOf, PoolError, UNREACHABLE, type ITransport } from './transport';
 
 export type JobVerb = 'cancel' | 'pause' | 'resume' | 'delete';
 
-/** A project, and the version of what is declared of it: a change of it is refused once it has another. */
+/** A project and the version of its declaration; a change is refused if the version no longer matches. */
 export interface SeenProject {
   view: ProjectView;
   version: string;
 }
 
-export interface JobQuery {
+/** The order of a list of jobs, in which the service reads its pages. */
+export interface JobOrder {
+  sort: 'submitted' | 'started' | 'waiting' | 'gpus' | 'priority' | 'project' | 'user';
+  order: 'asc' | 'desc';
+}
+
+export interface JobQuery extends Partial<JobOrder> {
   states?: readonly JobState[];
   project?: string;
   user?: string;
+  array?: string;
   limit?: number;
   after?: string;
 }
 
 export type Dimension = 'project' | 'user' | 'gpu_type' | 'environment';
 
-/** What was used from one instant to another, by what, and in which periods. */
+/** A usage query: the span, the grouping and the period length. */
 export interface UsageQuery {
   since: number;
   until: number;
@@ -47,11 +59,11 @@ export interface UsageQuery {
 }
 
 export interface EventQuery {
-  /** The last event that was read, of the store that counted it; null: from now on. */
+  /** The last event read and the store that numbered it; null: from now on. */
   after: { event: string; store: string } | null;
-  /** The waiting jobs whose places in line are shown. */
+  /** The waiting jobs whose queue positions are shown. */
   shows: readonly string[];
-  /** Whether the figures of all projects are shown, or of one's own. */
+  /** Whether to send the figures of all projects, or only of the caller's own. */
   allProjects: boolean;
 }
 
@@ -80,12 +92,12 @@ export class Client {
     return { view: (await response.json()) as ProjectView, version: response.headers.get('ETag') ?? '' };
   }
 
-  /** What adding, changing or removing a project would bring about. */
+  /** The effects of adding, changing or removing a project. */
   previewProject(entry: ProjectEntry, remove: boolean): Promise<Applied> {
     return this._json(`pool/preview${remove ? '?remove=true' : ''}`, withJson('POST', entry));
   }
 
-  /** Changes the project that was seen, or adds one that is not there yet. */
+  /** Changes the project version that the user saw, or adds a project that does not exist yet. */
   async putProject(entry: ProjectEntry, seen: string | null): Promise<void> {
     await this._send(projectPath(entry.name), withJson('PUT', entry, only(seen)));
   }
@@ -94,7 +106,7 @@ export class Client {
     await this._send(projectPath(name), { method: 'DELETE', headers: only(seen) });
   }
 
-  /** Who changed what of the pool, newest first; `after` is `next` of the page before. */
+  /** Who changed what in the pool, newest first; `after` is `next` of the previous page. */
   audit(after: number | null): Promise<AuditPage> {
     return this._json(after === null ? 'audit' : `audit?after=${after}`);
   }
@@ -103,15 +115,31 @@ export class Client {
     return this._json(`usage?${searchOf(query)}`);
   }
 
-  /** The same as a table for spreadsheets. */
+  /** The same as CSV. */
   async usageTable(query: UsageQuery): Promise<Blob> {
     return (await this._send(`usage.csv?${searchOf(query)}`)).blob();
   }
 
-  /** Gives a node no new work, for a reason; null: it takes work again. */
+  /** Drains a node for a reason; null: undrains it. */
   async drain(node: string, reason: string | null): Promise<void> {
     const init = reason === null ? { method: 'DELETE' } : withJson('PUT', { reason });
     await this._send(`nodes/${encodeURIComponent(node)}/drain`, init);
+  }
+
+  /** A page of users, sorted by name; `find`: only those whose name, or a group's name, contains this text. */
+  users(find: string, after: string | null): Promise<UserList> {
+    return this._json(`users?${new URLSearchParams({ find, after: after ?? '' })}`);
+  }
+
+  /** Sets the build quota of a user, or of each user of a group; null removes it. */
+  async setBuildQuota(of: 'users' | 'groups', name: string, gpus: number | null): Promise<void> {
+    const init = gpus === null ? { method: 'DELETE' } : withJson('PUT', { gpus });
+    await this._send(`${of}/${encodeURIComponent(name)}/build-quota`, init);
+  }
+
+  /** Stops the notebook server of a session. */
+  async stopSession(id: string): Promise<void> {
+    await this._send(`sessions/${encodeURIComponent(id)}/stop`, { method: 'POST' });
   }
 
   async sessions(): Promise<SessionView[]> {
@@ -123,12 +151,23 @@ export class Client {
     for (const state of query.states ?? []) {
       search.append('state', state);
     }
-    for (const key of ['project', 'user', 'limit', 'after'] as const) {
+    for (const key of ['project', 'user', 'array', 'limit', 'sort', 'order', 'after'] as const) {
       if (query[key] !== undefined) {
         search.set(key, String(query[key]));
       }
     }
     return this._json(`jobs?${search}`);
+  }
+
+  /** All jobs of an array. */
+  async array(id: string): Promise<JobView[]> {
+    const jobs: JobView[] = [];
+    for (let after: string | null = ''; after !== null;) {
+      const page: JobPage = await this.jobs({ array: id, limit: 500, ...(after ? { after } : {}) });
+      jobs.push(...page.jobs);
+      after = page.next;
+    }
+    return jobs;
   }
 
   job(id: string): Promise<JobView> {
@@ -139,15 +178,20 @@ export class Client {
     return this._json(`jobs/${encodeURIComponent(id)}/${verb}`, { method: 'POST' });
   }
 
-  /** Deletes a job that has ended, with all it left. */
+  /** Changes the priority of an unfinished job within its project. */
+  async setPriority(id: string, priority: number): Promise<void> {
+    await this._send(`jobs/${encodeURIComponent(id)}`, withJson('PATCH', { priority }));
+  }
+
+  /** Deletes a finished job with all its data. */
   async delete(id: string): Promise<void> {
     await this._send(`jobs/${encodeURIComponent(id)}`, { method: 'DELETE' });
   }
 
   /** The bytes of a worker's log from `offset` on. */
-  async log(id: string, attempt: number, offset: number, signal?: AbortSignal): Promise<Uint8Array> {
+  async log(id: string, attempt: number, rank: number, offset: number, signal?: AbortSignal): Promise<Uint8Array> {
     const search = new URLSearchParams({
-      rank: '0',
+      rank: String(rank),
       attempt: String(attempt),
       offset: String(offset)
     });
@@ -155,12 +199,41 @@ export class Client {
     return new Uint8Array(await response.arrayBuffer());
   }
 
-  /** The metrics that a job has reported, from `offset`. */
+  /** A worker's whole log as it is now. */
+  async wholeLog(id: string, attempt: number, rank: number): Promise<Blob> {
+    const parts: Uint8Array[] = [];
+    for (let offset = 0; ;) {
+      const part = await this.log(id, attempt, rank, offset);
+      if (!part.length) {
+        return new Blob(parts as BlobPart[], { type: 'text/plain' });
+      }
+      parts.push(part);
+      offset += part.length;
+    }
+  }
+
+  /** Why a job is in its state. */
+  explain(id: string): Promise<Explanation> {
+    return this._json(`jobs/${encodeURIComponent(id)}/explain`);
+  }
+
+  /** A job as it was submitted, without unset options. */
+  submission(id: string): Promise<Partial<JobSubmit>> {
+    return this._json(`jobs/${encodeURIComponent(id)}/submission`);
+  }
+
+  /** The metrics that a job has reported, from `offset` on. */
   metrics(id: string, offset: number, signal?: AbortSignal): Promise<MetricsPage> {
     return this._json(`jobs/${encodeURIComponent(id)}/metrics?offset=${offset}`, { signal });
   }
 
-  /** What a job shows after a line of that, as output messages; a bounded page. */
+  /** The latest reports of these jobs, at most 100. */
+  async latest(ids: readonly string[], signal?: AbortSignal): Promise<LatestReport[]> {
+    const search = new URLSearchParams(ids.map(id => ['job', id]));
+    return (await this._json<LatestReports>(`reports?${search}`, { signal })).reports;
+  }
+
+  /** What a job displays after a given line, as output messages; one bounded page. */
   async display(
     id: string,
     after: Pick<DisplayLine, 'attempt' | 'log' | 'display'>,
@@ -179,18 +252,21 @@ export class Client {
       .map(line => JSON.parse(line) as DisplayLine);
   }
 
-  /** The files that a job has left in its output folder. */
+  /** The files in a job's output folder. */
   async files(id: string): Promise<OutputFile[]> {
     return (await this._json<OutputList>(`jobs/${encodeURIComponent(id)}/outputs`)).files;
   }
 
-  /** Where the browser finds one of them; null where it has to ask otherwise. */
-  fileAddress(id: string, path: string): string | null {
-    const below = path.split('/').map(encodeURIComponent).join('/');
-    return this._transport.address?.(`jobs/${encodeURIComponent(id)}/outputs/${below}`) ?? null;
+  async file(id: string, path: string): Promise<Blob> {
+    return (await this._send(outputPath(id, path))).blob();
   }
 
-  /** An open event stream for a view of the pool. */
+  /** The URL of such a file for the browser; null if the browser cannot fetch it directly. */
+  fileAddress(id: string, path: string): string | null {
+    return this._transport.address?.(outputPath(id, path)) ?? null;
+  }
+
+  /** Opens an event stream for a view of the pool. */
   async events(query: EventQuery, signal: AbortSignal): Promise<EventStream> {
     const headers: Record<string, string> = { Accept: 'text/event-stream' };
     const search = new URLSearchParams({ view: 'true' });
@@ -211,7 +287,7 @@ export class Client {
     return { body: response.body, store: response.headers.get('Runai-Store') ?? '' };
   }
 
-  /** Says which jobs the view shows from now on. */
+  /** Sets the jobs that the view shows from now on. */
   async show(stream: string, jobs: readonly string[]): Promise<void> {
     await this._send(`events/${encodeURIComponent(stream)}`, withJson('POST', { jobs }));
   }
@@ -242,11 +318,15 @@ function withJson(method: string, body: unknown, headers: Record<string, string>
   return { method, headers: { 'Content-Type': 'application/json', ...headers }, body: JSON.stringify(body) };
 }
 
+function outputPath(id: string, path: string): string {
+  return `jobs/${encodeURIComponent(id)}/outputs/${path.split('/').map(encodeURIComponent).join('/')}`;
+}
+
 function projectPath(name: string): string {
   return `projects/${encodeURIComponent(name)}`;
 }
 
-/** Only what was seen is changed; nothing seen: only where there is nothing. */
+/** Makes the request conditional: change only the version seen, or, without one, create only what does not exist. */
 function only(seen: string | null): Record<string, string> {
   return seen === null ? { 'If-None-Match': '*' } : { 'If-Match': seen };
 }

@@ -1,24 +1,24 @@
-/** What is said when a job of the user's has ended: what they may not have seen, once, and no more than that. */
+/** Notices of the user's finished jobs: only news that they may have missed, and only once. */
 import type { Trans } from '../trans';
 import type { JobView } from './api';
 import { duration, news } from './format';
 import { isFinal } from './state';
 
-/** Whoever sent a job that took no longer still looks at it. */
+/** After a job this short, the user is still looking at it, in seconds. */
 const SHORT = 30;
 
 export interface Notice {
   readonly kind: 'success' | 'warning' | 'error';
   readonly text: string;
-  /** The job whose log tells more. */
+  /** The job whose log has the details. */
   readonly job: JobView;
-  /** It took so long that whoever sent it may be away: it stays until they have read it. */
+  /** The job took so long that the user may be away: the notice stays until it is closed. */
   readonly stays: boolean;
 }
 
 /**
- * The notice of a job that has just ended; null where there is nothing to say. Of many that were sent as one there is one
- * notice, with the last of them; a trial of a search says only that it has failed.
+ * The notice of a job that has just ended, or null. Jobs that were submitted together get one notice, when the last of
+ * them ends; a trial of a search is announced only if it fails.
  */
 export function noticeOf(job: JobView, jobs: Iterable<JobView>, trans: Trans): Notice | null {
   return job.array === null ? ofOne(job, trans) : ofArray(job, job.array, jobs, trans);
@@ -39,7 +39,7 @@ function ofOne(job: JobView, trans: Trans): Notice | null {
     return null;
   }
   if (job.state === 'cancelled') {
-    // By its owner: they know.
+    // Its owner cancelled it.
     if (!why) {
       return null;
     }

@@ -1,10 +1,10 @@
-/** How times, amounts and states are said: short, local, with units. */
+/** Formats times, amounts and states: short, localised, with units. */
 import type { DryRunView, JobState, JobView } from './api';
 import type { Trans } from '../trans';
 
-/** A length of time: `<1 s`, `41 s`, `38 min`, `2 h 10 min`, `3 d 4 h`. */
+/** A duration: `<1 s`, `41 s`, `38 min`, `2 h 10 min`, `3 d 4 h`. */
 export function duration(seconds: number, trans: Trans): string {
-  return said(seconds, trans).replaceAll(' ', '\u00a0'); // never broken over lines
+  return said(seconds, trans).replaceAll(' ', '\u00a0'); // never broken across lines
 }
 
 function said(seconds: number, trans: Trans): string {
@@ -27,7 +27,7 @@ function said(seconds: number, trans: Trans): string {
   return hours % 24 ? trans.__('%1 d %2 h', days, hours % 24) : trans.__('%1 d', days);
 }
 
-/** A point in time, seconds since the epoch, as a clock near `now` says it: `14:20`, `Mon 14:20`, `12 Jan, 14:20`. */
+/** A point in time, in seconds since the epoch, relative to `now`: `14:20`, `Mon 14:20`, `12 Jan, 14:20`. */
 export function clock(time: number, now: number): string {
   const date = new Date(time * 1000);
   const today = new Date(now * 1000);
@@ -48,11 +48,16 @@ export function amount(gpus: number): string {
   return new Intl.NumberFormat(undefined, { maximumFractionDigits: 2 }).format(gpus);
 }
 
-export function gpus(count: number, trans: Trans): string {
-  return count > 1 ? trans.__('%1 GPUs', amount(count)) : trans.__('%1 GPU', amount(count));
+/** A reported number: at most four significant digits after the point. */
+export function metric(value: number): string {
+  return new Intl.NumberFormat(undefined, { maximumSignificantDigits: value % 1 ? 4 : 21 }).format(value);
 }
 
-/** What a job asks for: `4 × 2 GPUs`, `1 GPU`, `no GPU`. */
+export function gpus(count: number, trans: Trans): string {
+  return count === 1 ? trans.__('%1 GPU', amount(count)) : trans.__('%1 GPUs', amount(count));
+}
+
+/** The resources that a job requests: `4 × 2 GPUs`, `1 GPU`, `no GPU`. */
 export function shape(job: JobView, trans: Trans): string {
   const each = job.gpus > 0 ? gpus(job.gpus, trans) : trans.__('no GPU');
   return job.workers > 1 ? trans.__('%1 × %2', job.workers, each) : each;
@@ -95,7 +100,7 @@ export function stateWord(state: JobState, trans: Trans): string {
   }
 }
 
-/** Where a running job stands: `n3 GPU 0–3, n4 GPU 0`. */
+/** Where a running job is placed: `n3 GPU 0–3, n4 GPU 0`. */
 export function places(job: JobView, trans: Trans): string {
   const attempt = job.attempts[job.attempts.length - 1];
   const byNode = new Map<string, number[]>();
@@ -107,7 +112,7 @@ export function places(job: JobView, trans: Trans): string {
     .join(', ');
 }
 
-/** `0–3, 5` for 0, 1, 2, 3 and 5; a range is not broken over lines. */
+/** `0–3, 5` for 0, 1, 2, 3 and 5; a range is never broken across lines. */
 export function ranges(indices: readonly number[]): string {
   const sorted = [...new Set(indices)].sort((a, b) => a - b);
   const parts: string[] = [];
@@ -128,24 +133,24 @@ export function ranges(indices: readonly number[]): string {
   return parts.join(', ');
 }
 
-/** How long a job has run in this attempt; null where it has not started. */
+/** How long the current attempt has run; null if the job has not started. */
 function running(job: JobView, now: number): number | null {
   const started = job.attempts.at(-1)?.started ?? job.started;
   return started === null ? null : now - started;
 }
 
-/** How long a job that has ended has run, its attempts together; null where it never started. */
+/** The total run time of a finished job's attempts; null if it never started. */
 function ran(job: JobView): number | null {
   const spans = job.attempts.flatMap(one => (one.started === null ? [] : (one.ended ?? job.ended ?? 0) - one.started));
   return spans.length ? spans.reduce((a, b) => a + b) : null;
 }
 
-/** Since when a job that is queued has waited: its latest attempt's end, where it has run before. */
+/** When a queued job started to wait: the end of its latest attempt, or its submission. */
 export function waitingSince(job: JobView): number {
   return job.attempts[job.attempts.length - 1]?.ended ?? job.submitted;
 }
 
-/** The line under a job's name: how it stands and, where the scheduler gave one, the reason. */
+/** The line below a job's name: its state and, if the scheduler gave one, the reason. */
 export function sentence(job: JobView, now: number, trans: Trans): string {
   switch (job.state) {
     case 'running':
@@ -153,6 +158,9 @@ export function sentence(job: JobView, now: number, trans: Trans): string {
     case 'starting':
       return join(trans.__('starting'), places(job, trans));
     case 'queued':
+      if (job.notice) {
+        return paused(job, now, trans);
+      }
       return join(
         job.position === null ? '' : inLine(job.position, trans),
         likely(job, now, trans),
@@ -176,14 +184,14 @@ function ending(job: JobView, now: number, trans: Trans): string {
   return took === null ? trans.__('%1 %2', word, at) : trans.__('%1 %2 after %3', word, at, duration(took, trans));
 }
 
-/** The reason without the state that it begins with: that has been said. */
+/** The reason without the state it starts with, which is already shown. */
 export function news(job: JobView, trans: Trans): string {
   const word = stateWord(job.state, trans);
   const same = job.reason.toLowerCase().startsWith(word);
   return same ? job.reason.slice(word.length).replace(/^[\s.;:,]+/, '') : job.reason;
 }
 
-/** What would happen to a job if it were sent now. */
+/** The outcome of a dry run. */
 export function outcome(found: DryRunView, now: number, trans: Trans): string {
   if (!found.starts) {
     return join(likely(found, now, trans), found.reason).replace(/^./, letter => letter.toUpperCase());
@@ -197,7 +205,7 @@ export function outcome(found: DryRunView, now: number, trans: Trans): string {
   return found.over_quota ? `${starts} ${over}` : starts;
 }
 
-/** When a job is likely to start; what was foretold and has not happened yet may happen any moment. */
+/** The estimated start; once the estimate has passed, the job is about to start. */
 function likely(
   job: Pick<JobView, 'estimated_start' | 'earliest_start' | 'latest_start'>,
   now: number,
@@ -207,20 +215,39 @@ function likely(
   if (start === null) {
     return '';
   }
-  if (start <= now) {
-    return trans.__('about to start');
+  return start <= now ? trans.__('about to start') : trans.__('starts %1', around(start, job, now, trans));
+}
+
+/** The message of a job that is paused for another one, with its estimated resume time. */
+function paused(job: JobView, now: number, trans: Trans): string {
+  const start = job.estimated_start;
+  if (start === null) {
+    return job.notice;
   }
+  const notice = job.notice.replace(/\.$/, '');
+  return start <= now
+    ? trans.__('%1; resumes at any moment', notice)
+    : trans.__('%1; resumes at %2', notice, around(start, job, now, trans));
+}
+
+/** `about 14:10 (14:05 to 14:40)` */
+function around(
+  start: number,
+  job: Pick<JobView, 'earliest_start' | 'latest_start'>,
+  now: number,
+  trans: Trans
+): string {
   const [earliest, latest] = [job.earliest_start, job.latest_start].map(at => clock(Math.max(at ?? start, now), now));
   return earliest === latest
-    ? trans.__('starts about %1', clock(start, now))
-    : trans.__('starts about %1 (%2 to %3)', clock(start, now), earliest, latest);
+    ? trans.__('about %1', clock(start, now))
+    : trans.__('about %1 (%2 to %3)', clock(start, now), earliest, latest);
 }
 
 function inLine(position: number, trans: Trans): string {
   return position === 1 ? trans.__('next in line') : trans.__('number %1 in line', position);
 }
 
-/** One line from what is known: the full stop of a sentence inside it goes. */
+/** Joins the known facts in one line and removes full stops inside it. */
 function join(...parts: string[]): string {
   const known = parts.map(part => part.trim()).filter(Boolean);
   return known.map((part, at) => (at < known.length - 1 ? part.replace(/\.$/, '') : part)).join(' · ');

@@ -1,6 +1,6 @@
 /**
- * Writes what a job shows into the outputs of its cell, where the kernel that did so no longer does: after a reload of
- * the page, after the kernel was restarted. The outputs are the notebook's own, of its trust, and are saved with it.
+ * Writes what a job displays into the outputs of its cell after the kernel has stopped doing so: after a reload of the
+ * page or a restart of the kernel. The outputs belong to the notebook, share its trust, and are saved with it.
  */
 import type { DisplayLine } from './api';
 import type { Client } from './client';
@@ -8,7 +8,7 @@ import { pause, PoolError } from './transport';
 
 export type Output = Record<string, unknown>;
 
-/** The part of JupyterLab's model of a cell's outputs that is used here. */
+/** The parts of JupyterLab's cell output model that are used here. */
 export interface IOutputs {
   readonly length: number;
   readonly isDisposed: boolean;
@@ -18,10 +18,10 @@ export interface IOutputs {
   fromJSON(outputs: Output[]): void;
 }
 
-/** So many characters of text are put into a notebook; the rest is in the log. */
+/** The number of characters of text written into a notebook; the rest is in the log. */
 const MOST_TEXT = 1_000_000;
 
-/** The outputs of a cell from a place on, `start`, written one after the other. */
+/** Writes outputs into a cell, after the first `start` ones. */
 export class OutputWriter {
   constructor(
     private readonly _outputs: IOutputs,
@@ -75,7 +75,7 @@ export class OutputWriter {
     this._cleared = false;
     this._places.clear();
     this._written = 0;
-    // All at once: what is taken out one by one stays in the notebook's file.
+    // Replace all outputs: outputs removed one by one would stay in the notebook file.
     this._outputs.fromJSON(this._outputs.toJSON().slice(0, this._start));
   }
 
@@ -84,7 +84,7 @@ export class OutputWriter {
   private _written = 0;
 }
 
-/** Reads what a job has shown since its first attempt and shows, until it has ended; true where that was all. */
+/** Reads everything that a job displays until it ends; true if the outputs are complete. */
 export async function followOutputs(
   client: Client,
   job: string,

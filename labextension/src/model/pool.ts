@@ -1,31 +1,23 @@
 /**
  * The pool as one person sees it, kept up to date by the scheduler's event stream.
  *
- * Everything is read when the stream has begun, so that no change falls between the two, and again only where the stream
- * could not tell what was missed. Events carry the new view of a job or session; the figures of the pool and its projects
- * and the places in line of the jobs that are shown come with the stream as well. The model asks nothing on a timer while the
- * stream lives.
+ * After the stream starts, the model reads all lists, so that it misses no change in between. It reads them again only
+ * if the stream cannot say what was missed. Events carry the new view of a job or session. The stream also sends the
+ * figures of the pool and its projects, and the queue positions of the jobs shown. The model polls nothing while the
+ * stream is alive.
  */
 import { Signal, type ISignal } from '@lumino/signaling';
 import type { Event as PoolEvent, JobView, ViewFigures } from './api';
 import { Client, type JobVerb } from './client';
-import { TIMING, untilShown, type Timing } from './timing';
+import { HEARTBEATS, MOST_SHOWN, PAGE, REST, TIMING, untilShown, type Timing } from './timing';
 import { readMessages, type Message } from './sse';
 import { inOrder, isFinal, NOTHING, trim, UNFINISHED, type IPoolModel, type PoolState } from './state';
 import { PoolError, UNREACHABLE, type ITransport } from './transport';
 
-/** So many heartbeats may fail to come: a proxy may keep a line open whose other end is gone. */
-const HEARTBEATS = 2.4;
-/** The pool is not read again before so many times as long as the last reading took. */
-const REST = 10;
-const MOST_SHOWN = 200;
-
-const PAGE = 200;
-
 export class PoolModel implements IPoolModel {
   readonly client: Client;
 
-  /** `everything`: what all projects and GPUs do is shown, not only what concerns the caller. */
+  /** `everything`: show all projects and GPUs, not only those of the caller. */
   constructor(
     transport: ITransport,
     timing: Partial<Timing> = {},
@@ -94,7 +86,12 @@ export class PoolModel implements IPoolModel {
       await this.client.delete(id);
       this._putJobs([], new Set([id]));
     } else {
-      this._putJobs([await this.client.act(id, verb)]);
+      const before = this._state.jobs.get(id);
+      const job = await this.client.act(id, verb);
+      // The stream is newer: a cancelled job may have ended before the answer arrived.
+      if (this._state.jobs.get(id) === before) {
+        this._putJobs([job]);
+      }
     }
   }
 
@@ -104,8 +101,12 @@ export class PoolModel implements IPoolModel {
       return known;
     }
     const job = await this.client.job(id);
-    this._putJobs([job]);
-    return job;
+    this.know([job]);
+    return this._state.jobs.get(id) ?? job;
+  }
+
+  know(jobs: readonly JobView[]): void {
+    this._putJobs(jobs.filter(job => !this._state.jobs.has(job.id)));
   }
 
   // -- the connection ---------------------------------------------------------------------------------------
@@ -118,7 +119,7 @@ export class PoolModel implements IPoolModel {
         await this._connect(() => {
           delay = this._timing.firstDelay;
         });
-        // The stream ended in good order, as when the scheduler restarts: only a failed return is worth a word.
+        // A normal end of the stream, such as a restart of the scheduler, is reported only if reconnecting fails.
       } catch (reason) {
         if (this.isDisposed) {
           return;
@@ -135,8 +136,8 @@ export class PoolModel implements IPoolModel {
   }
 
   /**
-   * Follows one stream from its opening to its end, or until nobody has looked at the page for a while: a browser
-   * allows six connections to a server over HTTP/1, and forgotten tabs must not use them up.
+   * Follows one stream from its start to its end, or until the page has been hidden for a while: a browser allows six
+   * connections to a server over HTTP/1, and background tabs must not use them up.
    */
   private async _connect(live: () => void): Promise<void> {
     const abort = new AbortController();
@@ -168,7 +169,7 @@ export class PoolModel implements IPoolModel {
     }
   }
 
-  /** What comes while the pool is read waits in the stream, so that nothing is missed. */
+  /** Events that arrive during the read wait in the stream, so none is lost. */
   private async _read(body: ReadableStream<Uint8Array>, live: () => void): Promise<void> {
     const messages = readMessages(body, () => this._silence);
     for (;;) {
@@ -176,7 +177,7 @@ export class PoolModel implements IPoolModel {
       try {
         next = await messages.next();
       } catch {
-        return; // A broken stream is like one that ended: the next try says whether the scheduler is there.
+        return; // A broken stream is like one that ended: the next attempt shows whether the scheduler is there.
       }
       if (next.done || this.isDisposed) {
         return;
@@ -197,7 +198,7 @@ export class PoolModel implements IPoolModel {
     }
   }
 
-  /** A stream begins: after the last one, or with what has to be read again. */
+  /** The stream has started: it resumes after the last event or says what must be read again. */
   private async _begin(event: PoolEvent): Promise<void> {
     this._stream = event.subject;
     this._silence = 1000 * HEARTBEATS * Number(event.data['heartbeat']);
@@ -231,7 +232,7 @@ export class PoolModel implements IPoolModel {
       this.client.jobs({ states: UNFINISHED, limit: PAGE }),
       this.client.jobs({ limit: PAGE })
     ]);
-    // Jobs that ended long ago may be shown on a card: they stay, since they no longer change.
+    // Keep jobs that ended long ago: a card may show them, and they no longer change.
     const past = [...this._state.jobs.values()].filter(job => isFinal(job.state));
     const jobs = new Map([...past, ...recent.jobs, ...waiting.jobs].map(job => [job.id, job]));
     for (const job of this._state.jobs.values()) {
@@ -251,7 +252,7 @@ export class PoolModel implements IPoolModel {
     this._gathering ??= setTimeout(() => this._apply(), this._timing.gather);
   }
 
-  /** Brings the events of the last moment into the state, all at once. */
+  /** Applies the latest events to the state in one step. */
   private _apply(): void {
     const events = this._gathered;
     this._gathered = [];
@@ -266,7 +267,7 @@ export class PoolModel implements IPoolModel {
         this._putFigures(event.data as Partial<ViewFigures>, jobs);
         continue;
       }
-      // What a GPU does is read again where it is shown: all of them, or those of the caller's sessions.
+      // Read GPU use again where it is shown: for all GPUs, or for those of the caller's sessions.
       pool ||= this._everything || /^(session|pool)\./.test(event.kind);
       if (event.job) {
         jobs.push(event.job);
@@ -289,7 +290,7 @@ export class PoolModel implements IPoolModel {
     }
   }
 
-  /** Figures as they are now; the jobs among them go to `jobs`. */
+  /** Applies the current figures; those of jobs go to `jobs`. */
   private _putFigures(figures: Partial<ViewFigures>, jobs: JobView[]): void {
     const { me, pool, projects } = this._state;
     const changed = new Map((figures.projects ?? []).map(project => [project.name, project]));
@@ -326,7 +327,7 @@ export class PoolModel implements IPoolModel {
   }
 
   private async _readPool(): Promise<void> {
-    // From here on a change asks for another reading: this one may have missed it.
+    // A change from here on schedules another read, because this one may miss it.
     this._figuring = undefined;
     const began = Date.now();
     this._figured = began + this._timing.figures;
@@ -337,12 +338,12 @@ export class PoolModel implements IPoolModel {
       ]);
       this._set(this._everything ? { pool, projects: [...projects] } : { pool });
     } catch {
-      // What is shown stays; if the scheduler is gone, the stream's end says so.
+      // Keep the old figures; if the scheduler is gone, the stream's end reports it.
     }
     this._figured = Math.max(this._figured, Date.now() + REST * (Date.now() - began));
   }
 
-  /** The jobs that are shown anywhere. */
+  /** The ids of all jobs shown. */
   private _ids(): string[] {
     return [...new Set([...this._rows].flat())].sort().slice(0, MOST_SHOWN);
   }
@@ -355,7 +356,7 @@ export class PoolModel implements IPoolModel {
       try {
         await this.client.show(this._stream, shows);
       } catch {
-        // The next stream says so from its beginning.
+        // The next stream sends the list when it starts.
       }
     }
   }
@@ -385,7 +386,7 @@ export class PoolModel implements IPoolModel {
   private _silence: number;
   private readonly _rows = new Set<readonly string[]>();
   private _showing: ReturnType<typeof setTimeout> | undefined;
-  /** What the scheduler knows of what is shown. */
+  /** The ids of the jobs shown, as the scheduler knows them. */
   private _told = '';
   private _wake: (() => void) | undefined;
   private _gathered: PoolEvent[] = [];

@@ -1,13 +1,13 @@
-/** What a job reports of itself (`job.report(step=…, loss=…)`), as one line over all its attempts. */
+/** The reports of a job (`job.report(step=…, loss=…)`), merged over all its attempts. */
 import type { Client } from './client';
 import { pause, PoolError } from './transport';
 
 export type Point = Readonly<Record<string, unknown>>;
 
-/** What stands in a point beside the metrics themselves. */
-const FACTS = new Set(['time', 'attempt', 'rank', 'step', 'total', 'cell', 'cells']);
+/** The keys of a report that are not metrics. */
+export const FACTS = new Set(['time', 'attempt', 'rank', 'step', 'total', 'cell', 'cells']);
 
-/** So many points are kept of a line; of a longer one every other. */
+/** The maximum number of points kept; a longer series keeps every other point. */
 const MOST = 1000;
 
 export function number(point: Point | undefined, name: string): number | null {
@@ -15,7 +15,7 @@ export function number(point: Point | undefined, name: string): number | null {
   return typeof value === 'number' && Number.isFinite(value) ? value : null;
 }
 
-/** The first worker's points, without those that a later attempt has made anew from an earlier step. */
+/** The first worker's points, without those that a later attempt repeated from an earlier step. */
 export function continuous(before: readonly Point[], told: readonly Point[]): Point[] {
   const line = [...before];
   for (const point of told) {
@@ -36,7 +36,7 @@ export function continuous(before: readonly Point[], told: readonly Point[]): Po
   return line.length > MOST ? line.filter((_, at) => (line.length - 1 - at) % 2 === 0) : line;
 }
 
-/** The metrics of a line, those first that were reported first, with their values. */
+/** The metrics and their values, in the order of their first report. */
 export function metrics(line: readonly Point[]): { name: string; values: number[] }[] {
   const found = new Map<string, number[]>();
   for (const point of line) {
@@ -50,18 +50,33 @@ export function metrics(line: readonly Point[]): { name: string; values: number[
   return [...found].map(([name, values]) => ({ name, values }));
 }
 
+/** The metrics over the steps or, without steps, over the reports. */
+export function metricPoints(
+  line: readonly Point[]
+): { name: string; steps: boolean; points: { at: number; value: number }[] }[] {
+  return metrics(line).map(({ name }) => {
+    const told = line.filter(point => number(point, name) !== null);
+    const steps = told.every(point => number(point, 'step') !== null);
+    const points = told.map((point, n) => ({
+      at: steps ? number(point, 'step')! : n + 1,
+      value: number(point, name)!
+    }));
+    return { name, steps, points };
+  });
+}
+
 export interface Progress {
-  /** `step`: what the job counts itself; `cell`: of a whole notebook. */
+  /** `step`: counted by the job; `cell`: the cells of a notebook. */
   readonly unit: 'step' | 'cell';
   readonly done: number;
   readonly total: number | null;
-  /** Seconds that are left at the pace of this attempt, counted from the last report. */
+  /** The remaining seconds at the pace of this attempt, counted from the last report. */
   readonly left: number | null;
-  /** When that was reported. */
+  /** The time of that report. */
   readonly at: number;
 }
 
-/** How far a job is by its last report. */
+/** The progress of a job according to its last report. */
 export function progress(line: readonly Point[]): Progress | null {
   const unit = line.some(point => number(point, 'step') !== null) ? 'step' : 'cell';
   const counted = line.filter(point => number(point, unit) !== null);
@@ -84,7 +99,7 @@ export function progress(line: readonly Point[]): Progress | null {
   };
 }
 
-/** Reads a job's reports until it has ended, `show`ing the line as it grows. `seen`: whether anybody looks. */
+/** Reads a job's reports until it ends, and calls `show` as they grow. `seen`: whether the element is visible. */
 export async function followReports(
   client: Client,
   job: string,

@@ -1,14 +1,14 @@
-/** Server-sent events from a `fetch` stream: `EventSource` can neither send a token nor say why it failed. */
+/** Server-sent events from a `fetch` stream: `EventSource` can neither send a token nor report why it failed. */
 
 export interface Message {
-  /** The id of the last event seen so far, to resume from. */
+  /** The id of the latest event, to resume from. */
   id: string | null;
   event: string;
-  /** Empty where only an id was sent: the place from which the stream starts. */
+  /** Empty if only an id was sent: the position from which the stream starts. */
   data: string;
 }
 
-/** Turns text that arrives in arbitrary pieces into messages. */
+/** Parses text that arrives in arbitrary chunks into messages. */
 export class MessageParser {
   push(text: string): Message[] {
     this._rest += text;
@@ -55,7 +55,7 @@ export class MessageParser {
   private _id: string | null = null;
 }
 
-/** Reads a stream to its end; `silence()` milliseconds without a byte (a heartbeat counts) end it with an error. */
+/** Reads a stream to its end; after `silence()` milliseconds without a byte (heartbeats count) it fails. */
 export async function* readMessages(
   body: ReadableStream<Uint8Array>,
   silence: () => number
@@ -74,7 +74,7 @@ export async function* readMessages(
       }
     }
   } finally {
-    // Not awaited: a peer that has gone silent never answers it.
+    // Not awaited: a peer that no longer responds would block it.
     reader.cancel().catch(() => undefined);
   }
 }

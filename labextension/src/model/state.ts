@@ -1,4 +1,4 @@
-/** What a page shows of the pool, and what it may ask of the model that keeps it up to date. */
+/** The state that a page shows of the pool, and the interface of the model that keeps it up to date. */
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import type { JobState, JobView, Me, PoolView, ProjectView, SessionView } from './api';
@@ -10,10 +10,10 @@ export function isFinal(state: JobState): boolean {
   return !UNFINISHED.includes(state);
 }
 
-/** `connecting` until the first answer, `live` while changes arrive, `lost` with a `problem` while they do not. */
+/** `connecting` until the first answer, `live` while events arrive, `lost` with a `problem` otherwise. */
 export type Connection = 'connecting' | 'live' | 'lost';
 
-/** What there is to show: never changed, only replaced. */
+/** An immutable state, replaced as a whole. */
 export interface PoolState {
   readonly connection: Connection;
   readonly problem: string | null;
@@ -28,19 +28,21 @@ export interface IPoolModel extends IDisposable {
   readonly client: Client;
   readonly state: PoolState;
   readonly stateChanged: ISignal<IPoolModel, PoolState>;
-  /** A job of the caller's came to its end while this page was open. */
+  /** A job of the caller's ended while this page was open. */
   readonly jobEnded: ISignal<IPoolModel, JobView>;
-  /** Connects, once; after that does nothing. */
+  /** Connects; further calls do nothing. */
   start(): void;
-  /** Connects again now rather than when the next try is due. */
+  /** Reconnects now instead of waiting for the next attempt. */
   retry(): void;
-  /** Does something to a job and shows the outcome; rejects with a `PoolError`. */
+  /** Performs an action on a job and shows the outcome; rejects with a `PoolError`. */
   act(id: string, verb: JobVerb): Promise<void>;
-  /** Reads the figures of the pool again: how busy a GPU is, no event tells. */
+  /** Reads the pool's figures again: no event reports GPU use. */
   refresh(): void;
-  /** Has the job with this id in the state, from now on, where the caller may see it. */
+  /** Loads the job with this id into the state and keeps it there, if the caller may see it. */
   follow(id: string): Promise<JobView>;
-  /** Keeps the places in line of these jobs up to date until the function that it returns is called. */
+  /** Adds jobs that were read elsewhere to the state, unless it has them already. */
+  know(jobs: readonly JobView[]): void;
+  /** Keeps the queue positions of these jobs up to date until the returned function is called. */
   show(ids: readonly string[]): () => void;
 }
 
@@ -56,13 +58,13 @@ export const NOTHING: PoolState = {
 
 const MOST_JOBS = 2000;
 
-/** Those that were there before in their order, the others after them. */
+/** Existing items keep their order; new ones follow. */
 export function inOrder(projects: readonly ProjectView[], before: readonly ProjectView[]): readonly ProjectView[] {
   const places = new Map(before.map((project, place) => [project.name, place]));
   return [...projects].sort((a, b) => (places.get(a.name) ?? Infinity) - (places.get(b.name) ?? Infinity) || 0);
 }
 
-/** Keeps a page that stays open for weeks small: the oldest jobs that have ended go first. */
+/** Bounds the state of a page that stays open for weeks: the oldest finished jobs are dropped first. */
 export function trim(jobs: Map<string, JobView>): void {
   if (jobs.size <= MOST_JOBS) {
     return;

@@ -1,63 +1,63 @@
 /**
- * What is being put together in the dialog: a job of a script, a notebook or a command, or the first line of a cell. The
- * user's own server reads the options, which are given as text; what it refuses stands at the field that is at fault.
+ * A submission in the dialog: a job of a script, a notebook or a command, or the magic line of a cell. The user's own
+ * server parses the options, which are sent as text; an error is shown at its field.
  */
 import { Signal, type ISignal } from '@lumino/signaling';
 import type { DryRunView } from './api';
 import { errorOf, PoolError, UNREACHABLE, type ITransport } from './transport';
 
-/** The field that says what to run, in a refusal. */
+/** The name in errors of the field that says what to run. */
 export const RUN = 'run';
 
-/** The field that parameters of a notebook are given in. */
+/** The field of the notebook's parameters. */
 const PARAMETERS = 'notebook_parameters';
 
-/** The field that the variables are named in that a cell returns. */
+/** The field of the variables that a cell returns. */
 const OUTPUTS = 'outputs';
 
-/** What makes a cell run on the pool, at the begin of its first line. */
+/** The magic that runs a cell on the pool, at the start of its first line. */
 export const CELL_MAGIC = '%%runai_train';
 
-/** What became of a submission: its job, or the first one of its array. */
+/** The result of a submission: its job, or the first job of its array. */
 export interface Sent {
   id: string;
   name: string;
   project: string;
   state: string;
-  /** How many jobs it is. */
+  /** The number of jobs. */
   jobs: number;
-  /** What was sent with it, as a sentence. */
+  /** What was sent with the job, as a sentence. */
   files: string;
 }
 
-/** What the folder holds that would be sent. */
+/** The files in the folder that would be sent. */
 export interface Files {
   files: number;
   size: number;
 }
 
-/** What is refused, and the field that is at fault; null where none is. */
+/** An error and its field; null if it concerns no single field. */
 export interface Refusal {
   field: string | null;
   sentence: string;
 }
 
-/** What is shown: never changed, only replaced. */
+/** An immutable state, replaced as a whole. */
 export interface SubmissionState {
-  /** A line: a script with its arguments, a notebook or a command. */
+  /** A command line: a script with its arguments, a notebook or a command. */
   readonly run: string;
-  /** What was written, by the names of the options. */
+  /** The texts of the options, by name. */
   readonly values: Readonly<Record<string, string>>;
   readonly files: Files | Refusal | null;
-  /** What would happen if it were sent now; null while that is not known. */
+  /** The result of the dry run; null while it is unknown. */
   readonly dryRun: DryRunView | Refusal | null;
-  /** The line that will stand above the cell. */
+  /** The magic line for the cell. */
   readonly line: string;
   readonly refusal: Refusal | null;
   readonly sending: boolean;
 }
 
-/** What the dialog shows, and sends: `T` is what becomes of it. */
+/** What the dialog shows and submits; `T` is the result. */
 export abstract class Submission<T = unknown> {
   protected constructor(
     protected readonly server: ITransport,
@@ -75,19 +75,19 @@ export abstract class Submission<T = unknown> {
     return this._changed;
   }
 
-  /** Whether it has an option. */
+  /** Whether the option applies to this submission. */
   abstract takes(option: string): boolean;
 
-  /** Finds out what would be sent. */
+  /** Finds out which files would be sent. */
   abstract look(): Promise<void>;
 
-  /** Asks the server for what is wanted. */
+  /** Submits to the server. */
   protected abstract ask(options: Record<string, string>): Promise<T>;
 
-  /** What it runs, as the server is told of it for a dry run. */
+  /** What to run, as the dry run expects it. */
   protected abstract get runs(): object;
 
-  /** Finds out what would happen if it were sent now. */
+  /** Runs a dry run of the current form. */
   async tryOut(): Promise<void> {
     this._trying?.abort();
     const trying = (this._trying = new AbortController());
@@ -102,7 +102,7 @@ export abstract class Submission<T = unknown> {
     }
   }
 
-  /** What was written for an option; an empty text takes it away. */
+  /** Sets the text of an option; an empty text removes it. */
   set(name: string, text: string): void {
     const values = { ...this._state.values, [name]: text };
     if (!text.trim()) {
@@ -111,7 +111,7 @@ export abstract class Submission<T = unknown> {
     this.change({ values, ...this.answered(name) });
   }
 
-  /** Sends it; null where it was refused, which the state then says. */
+  /** Submits; returns null if it was refused and puts the error into the state. */
   async send(): Promise<T | null> {
     if (this._state.sending) {
       return null;
@@ -127,7 +127,7 @@ export abstract class Submission<T = unknown> {
     }
   }
 
-  /** A refusal goes when the field at fault is changed, or any where it names none. */
+  /** Clears the error when its field changes, or when any field changes if it names none. */
   protected answered(field: string): Partial<SubmissionState> {
     const { refusal } = this._state;
     return refusal && (refusal.field ?? field) === field ? { refusal: null } : {};
@@ -150,9 +150,9 @@ export abstract class Submission<T = unknown> {
 /** A script, a notebook or a command. */
 export class JobSubmission extends Submission<Sent> {
   /**
-   * @param folder - where files are found and sent from, as the file browser names it.
-   * @param run - what to run, as a line.
-   * @param values - what is written already, by the names of the options.
+   * @param folder - where files are looked up and sent from, as the file browser names it.
+   * @param run - the command line.
+   * @param values - initial texts of the options, by name.
    */
   constructor(
     server: ITransport,
@@ -218,9 +218,9 @@ export class JobSubmission extends Submission<Sent> {
   private _looking: AbortController | null = null;
 }
 
-/** The line above a cell that has it run on the pool. */
+/** The magic line that runs a cell on the pool. */
 export class CellSubmission extends Submission<string> {
-  /** @param line - the line above the cell so far; empty where there is none. */
+  /** @param line - the current magic line of the cell; empty if it has none. */
   private constructor(
     server: ITransport,
     values: Record<string, string>,
@@ -229,7 +229,7 @@ export class CellSubmission extends Submission<string> {
     super(server, values);
   }
 
-  /** A submission of a cell; its options are those of the line that it has, if it has one. */
+  /** A submission of a cell; its options start from the cell's magic line, if it has one. */
   static async of(server: ITransport, source: string): Promise<CellSubmission> {
     const line = lineOf(source);
     const { options } = line ? await writtenOn<{ options: Record<string, string> }>(server, { line }) : { options: {} };
@@ -248,7 +248,7 @@ export class CellSubmission extends Submission<string> {
   async look(): Promise<void> {
     this._looking?.abort();
     const looking = (this._looking = new AbortController());
-    const line = await this._line(this.state.values, looking.signal).catch(() => null); // said when it is sent
+    const line = await this._line(this.state.values, looking.signal).catch(() => null); // reported on submission
     if (line !== null && !looking.signal.aborted) {
       this.change({ line });
     }
@@ -270,13 +270,13 @@ export class CellSubmission extends Submission<string> {
   private _looking: AbortController | null = null;
 }
 
-/** The line above a cell that has it run on the pool; empty where there is none. */
+/** The magic line that runs a cell on the pool; empty if there is none. */
 export function lineOf(source: string): string {
   const line = source.trimStart().split('\n', 1)[0]!;
   return line.split(/\s/, 1)[0] === CELL_MAGIC ? line : '';
 }
 
-/** A cell with another line above it. */
+/** The cell's source with its magic line replaced. */
 export function withLine(source: string, line: string): string {
   const before = lineOf(source);
   return before ? line + source.trimStart().slice(before.length) : `${line}\n${source}`;

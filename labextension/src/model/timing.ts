@@ -1,4 +1,4 @@
-/** The delays of the model of the pool. */
+/** The delays and limits of the pool model. */
 /** In milliseconds. */
 export interface Timing {
   firstDelay: number;
@@ -15,7 +15,7 @@ export const TIMING: Timing = {
   firstDelay: 500,
   longestDelay: 8_000,
   refusedDelay: 30_000,
-  // Until the stream says how often it sends a heartbeat.
+  // The default until the stream says how often it sends heartbeats.
   silence: 12_000,
   hidden: 60_000,
   gather: 40,
@@ -23,7 +23,19 @@ export const TIMING: Timing = {
   shows: 300
 };
 
-/** Waits until somebody can see the page, or the model is disposed. */
+/** Heartbeat intervals without data before reconnecting: a proxy may keep a connection open whose other end is gone. */
+export const HEARTBEATS = 2.4;
+
+/** The minimum pause between two reads of the pool, as a multiple of the last read's duration. */
+export const REST = 10;
+
+/** The number of jobs per page. */
+export const PAGE = 200;
+
+/** The number of waiting jobs whose queue positions are kept up to date. */
+export const MOST_SHOWN = 200;
+
+/** Waits until the page is visible or the model is disposed. */
 export function untilShown(disposed: AbortSignal): Promise<void> {
   return new Promise(resolve => {
     const look = () => {

@@ -1,17 +1,17 @@
 /**
- * How requests reach the scheduler. JupyterLab goes through the user's own server, the administrator's page
- * straight to the service; everything above this line is the same for both.
+ * How requests reach the scheduler. JupyterLab goes through the user's own server, the administrator's page directly to
+ * the service; the code above is the same for both.
  */
 import type { Problem } from './api';
 
 export interface ITransport {
-  /** Sends a request to a path below `/api/v1/` and answers whatever its status is; rejects where nobody answers. */
+  /** Sends a request to a path below `/api/v1/` and returns the response, whatever its status; rejects without one. */
   send(path: string, init?: RequestInit): Promise<Response>;
-  /** The address at which the browser itself may fetch such a path; absent where it may not. */
+  /** The URL at which the browser may fetch such a path; absent if it may not. */
   address?(path: string): string;
 }
 
-/** What went wrong, as a sentence for people. `status` is 0 where nobody answered. */
+/** An error as a sentence for users. `status` is 0 if there was no response. */
 export class PoolError extends Error {
   constructor(
     message: string,
@@ -22,7 +22,7 @@ export class PoolError extends Error {
     this.name = 'PoolError';
   }
 
-  /** Whether it is worth asking again soon: not where the answer was a considered no. */
+  /** Whether to retry soon: not after a deliberate refusal. */
   get passing(): boolean {
     return this.status === 0 || this.status === 429 || this.status >= 500;
   }
@@ -30,13 +30,13 @@ export class PoolError extends Error {
 
 export const UNREACHABLE = 'The scheduler of the GPU pool does not answer. Running jobs continue. Reconnecting…';
 
-/** The error that an answer stands for: the detail of its problem, or a sentence for its status. */
+/** The error of a response: the detail of its problem, or a sentence for its status. */
 export async function errorOf(response: Response): Promise<PoolError> {
   let problem: Partial<Problem> & { message?: unknown } = {};
   try {
     problem = (await response.json()) as typeof problem;
   } catch {
-    // Not JSON: a proxy's own error page.
+    // Not JSON: an error page of a proxy.
   }
   const said = problem.detail || (typeof problem.message === 'string' ? problem.message : '');
   return new PoolError(said || sentenceFor(response.status), response.status, problem.field ?? null);
@@ -55,7 +55,7 @@ function sentenceFor(status: number): string {
   return `The scheduler refused the request (${status}).`;
 }
 
-/** Waits, or until there is no more reason to. */
+/** Waits for a time, or until the signal aborts. */
 export function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
   return new Promise(resolve => {
     const timer = setTimeout(done, milliseconds);

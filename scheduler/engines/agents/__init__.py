@@ -1,2 +1,1 @@
-"""For engines whose workers run where nothing of the scheduler is: what their agents ask for, and what they bring
-back."""
+"""For engines whose workers run outside the scheduler's machine: what agents request and what they upload."""

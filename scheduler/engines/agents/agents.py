@@ -1,7 +1,6 @@
-"""What an engine tells the agents of its workers, and what they tell it.
+"""The exchange between an engine and the agents of its workers.
 
-The engine starts an agent for each worker, somewhere, with the token that `admit` gives; everything else goes through
-here.
+The engine starts an agent for each worker with the token that `admit` returns; everything else goes through here.
 
 ```
 jobs/<id>/attempts/<n>/attempt.json           what its workers run
@@ -12,9 +11,9 @@ jobs/<id>/attempts/<n>/<rank>/exit.json       how it ended
 ```
 
 What must hold:
-- All of these are durable before anybody acts on them.
-- Of the agents that come with a worker's token the first is accepted, and no other ever.
-- A token is good from `admit` until the end of its worker is durable, and for what is that worker's alone.
+- All of these files are durable before anything acts on them.
+- Only the first agent that presents a worker's token is accepted.
+- A token is valid from `admit` until the end of its worker is durable, and gives access to that worker's data alone.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ import json
 import math
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -32,6 +31,7 @@ from weakref import WeakValueDictionary
 from scheduler import worker as beside
 from scheduler.discovery.statefolder import StateFolder, write_durably
 from scheduler.engines import outputs, throughput
+from scheduler.engines.agents.live import LiveWorker, State
 from scheduler.engines.agents.tokens import Tokens, Worker
 from scheduler.engines.agents.uploads import DISPLAYS, DISPLAYS_FILE, REPORTS, Uploads
 from scheduler.engines.base import Launch, Report, WorkerState, WorkerStatus
@@ -42,63 +42,21 @@ from scheduler.errors import Conflict, NotFound, Unavailable
 from scheduler.model import AttemptKey, Fault, JobId
 
 LOG_LIMIT = 2**30
-"""Bytes of output that are kept of a worker."""
+"""Bytes of a worker's output that are kept."""
 
 GLOO = "gloo/sitecustomize.py"
 TOOLS = frozenset({"horovod.py", "mpi.py", GLOO})
-"""The files of `scheduler.worker` that stand beside a job's command."""
-
-
-@dataclass(slots=True)
-class LiveWorker:
-    """A worker that is not over. `orders` counts what its agent is told; `stop` is when it has to have ended.
-
-    `disturbed` is how others are ending it, as far as the engine has seen that.
-    """
-
-    worker: Worker
-    spec: Mapping[str, Any]
-    agent: str | None = None
-    started: float | None = None
-    stop: float | None = None
-    orders: int = 0
-    disturbed: str = ""
-    told: asyncio.Event = field(default_factory=asyncio.Event)
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    @property
-    def stands(self) -> WorkerState:
-        if self.started is not None:
-            return WorkerState.RUNNING
-        return WorkerState.PENDING if self.agent is None else WorkerState.PULLING
-
-    def order_stop(self, end: float) -> None:
-        if self.stop is None or end < self.stop:
-            self.stop, self.orders = end, self.orders + 1
-            self.told.set()
-            self.told = asyncio.Event()
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What an agent says of its worker: `pulling`, `running` (since `started`), `exited` or `lost` (at `at`)."""
-
-    agent: str
-    state: WorkerState
-    at: float = 0.0
-    started: float | None = None
-    exit_code: int | None = None
-    reason: str = ""
-    stopped: bool | None = None
+"""The files of `scheduler.worker` that an agent needs beside the job's command."""
 
 
 class Agents:
-    """Those of one state folder; `files` are what they upload."""
+    """The agents of one state folder; `files` holds what they upload."""
 
     def __init__(self, folder: StateFolder, *, log_limit: int = LOG_LIMIT) -> None:
         self._folder = folder
         self.log_limit = log_limit
         self._live: dict[Worker, LiveWorker] = {}
+        self._by_attempt: dict[tuple[JobId, int], dict[int, LiveWorker]] = {}
         self._turns: WeakValueDictionary[tuple[str, int], asyncio.Lock] = WeakValueDictionary()
         self._tokens: Tokens | None = None
         self._recovered = False
@@ -117,19 +75,20 @@ class Agents:
         for live in self._live.values():
             live.told.set()
         self._live.clear()
+        self._by_attempt.clear()
 
     async def admit(
         self, launch: Launch, rendezvous: Rendezvous, kept: Mapping[str, Any] | None = None
     ) -> tuple[str, ...]:
-        """Accept an attempt, durably; returns the token of each of its workers, by rank. Harmless if it was accepted.
+        """Accept an attempt durably and return its workers' tokens, by rank. Idempotent.
 
-        `kept` is what the engine needs to begin again with it after a restart (`Agents.kept`).
+        `kept` is what the engine needs to resume the attempt after a restart (`Agents.kept`).
         """
         file = self._attempt(launch.job, launch.attempt) / "attempt.json"
         async with self._turn(launch.job, launch.attempt):
-            if not await asyncio.to_thread(file.exists):
-                specs = [self._spec(launch, rank, rendezvous) for rank in range(rendezvous.size)]
-                await asyncio.to_thread(_write, file, {"specs": specs, "ports": rendezvous.ports, "kept": kept})
+            specs = [self._spec(launch, rank, rendezvous) for rank in range(rendezvous.size)]
+            accepted = {"specs": specs, "ports": rendezvous.ports, "kept": kept}
+            if await asyncio.to_thread(_write_new, file, accepted):
                 await self._take_up(launch.job, launch.attempt)
         return self.tokens(launch.job, launch.attempt, rendezvous.size)
 
@@ -139,12 +98,12 @@ class Agents:
         return tuple(self._tokens.of(Worker(job, attempt, rank)) for rank in range(size))
 
     async def kept(self, job: JobId, attempt: int) -> Mapping[str, Any]:
-        """What `admit` was given to keep."""
+        """The `kept` that was passed to `admit`."""
         known = await asyncio.to_thread(_read, self._attempt(job, attempt) / "attempt.json")
         return known.get("kept") or {}
 
     async def stop(self, job: JobId, attempt: int, grace: float) -> None:
-        """Have the agents of an attempt stop their workers; an earlier end holds."""
+        """Have the agents of an attempt stop their workers; an earlier deadline stays in force."""
         folder, end = self._attempt(job, attempt), time.time() + grace
         async with self._turn(job, attempt):
             before = (await asyncio.to_thread(_read, folder / "stop")).get("end", math.inf)
@@ -154,8 +113,8 @@ class Agents:
                     live.order_stop(end)
 
     async def recover(self, attempts: Iterable[tuple[JobId, int, int]]) -> frozenset[AttemptKey]:
-        """Report how the workers of these attempts stand; returns those that were never accepted. No other token is
-        good."""
+        """Report the states of these attempts' workers and return the attempts that were never accepted. All other
+        tokens become invalid."""
         never = set[AttemptKey]()
         for job, attempt, _ in attempts:
             if not await self._take_up(job, attempt):
@@ -164,14 +123,15 @@ class Agents:
         return frozenset(never)
 
     async def lose(self, worker: Worker, reason: str, fault: Fault | None = None) -> None:
-        """A worker's agent is gone and will not come back; nothing, where its end is known."""
+        """Report a worker as lost because its agent is gone for good; no effect if its end is known."""
         live = self._live.get(worker)
         if live is not None:
             async with live.turn:
                 await self._end(live, WorkerState.LOST, time.time(), None, reason, fault)
+            live.order()  # it asks again, if it still runs, and learns that the attempt is over
 
     async def never_start(self, worker: Worker) -> None:
-        """A worker was stopped before its agent began, and none will come."""
+        """Report a worker as stopped before its agent started."""
         live = self._live.get(worker)
         if live is not None:
             async with live.turn:
@@ -179,20 +139,19 @@ class Agents:
                 await self._end(live, WorkerState.EXITED, time.time(), None, reason, None, stopped=True)
 
     def live(self, worker: Worker) -> LiveWorker | None:
-        """A worker that is not over."""
+        """A worker that has not ended."""
         return self._live.get(worker)
 
     def running(self, job: JobId, attempt: int) -> tuple[Worker, ...]:
-        """The workers of an attempt that are not over."""
+        """The workers of an attempt that have not ended."""
         return tuple(live.worker for live in self._of(job, attempt))
 
     # -- for agents -----------------------------------------------------------------------------------------
 
     def worker(self, token: str) -> LiveWorker | None:
-        """The worker whose token this is; `None` where it is not good, or no longer.
+        """The worker that a token belongs to; `None` if the token is not valid.
 
-        Raises `Unavailable` where nobody can say: before `recover` and after `close` no agent is to believe that it is
-        over.
+        Raises `Unavailable` before `recover` and after `close`, so that no agent concludes that its worker has ended.
         """
         if not self._recovered:
             raise Unavailable("The scheduler is starting or stopping; try again.")
@@ -200,10 +159,10 @@ class Agents:
         return None if worker is None else self._live.get(worker)
 
     async def hear(self, live: LiveWorker, said: State) -> None:
-        """An agent tells how its worker stands. Raises `Conflict` for one that was not accepted."""
+        """Process a state that an agent reports. Raises `Conflict` if the agent was not accepted."""
         async with live.turn:
             if live.worker not in self._live:
-                return  # it has said so before
+                return  # a repeated report
             if live.agent is None:
                 await asyncio.to_thread(_write, self.files.folder(live.worker) / "agent.json", {"agent": said.agent})
                 live.agent = said.agent
@@ -213,32 +172,46 @@ class Agents:
                 started = min(said.started, time.time())
                 await asyncio.to_thread(_write, self.files.folder(live.worker) / "start.json", {"at": started})
                 live.started = started
+                self._be_ready(live)
             self._tell(live)
             at = min(said.at, time.time())
             if said.state is WorkerState.LOST:
                 await self._end(live, said.state, at, None, said.reason, Fault.PLACE)
             elif said.state is WorkerState.EXITED and said.stopped and live.stop is None:
-                # Its node is being drained, say. However it has ended then, it may have work left.
+                # For example, its node is being drained. Whatever its exit code, it may have work left.
                 reason = live.disturbed or "it was stopped, but not by the scheduler."
                 await self._end(live, WorkerState.LOST, at, None, reason, Fault.PLACE)
             elif said.state is WorkerState.EXITED:
                 await self._end(live, said.state, at, said.exit_code, said.reason, None, stopped=said.stopped)
 
-    async def orders(self, live: LiveWorker, after: int, wait: float) -> tuple[int, float | None]:
-        """The number of the newest order, and in how many seconds the worker has to have ended, if it has to.
+    async def orders(
+        self, live: LiveWorker, after: int, wait: float, *, ready: bool = False
+    ) -> tuple[int, float | None, bool]:
+        """The number of the latest order, the seconds until the worker must have ended (if any), and whether it may
+        begin: all of its gang are `ready` or have begun.
 
-        Where `after` is the newest, another is waited for, for `wait` seconds.
+        If `after` is the latest, waits up to `wait` seconds for another one.
         """
+        if ready:
+            self._be_ready(live)
         if live.orders == after:
             try:
                 async with asyncio.timeout(wait):
                     await live.told.wait()
             except TimeoutError:
                 pass
-        return live.orders, None if live.stop is None else max(0.0, live.stop - time.time())
+        stop = None if live.stop is None else max(0.0, live.stop - time.time())
+        return live.orders, stop, not live.awaited
+
+    def _be_ready(self, live: LiveWorker) -> None:
+        if live.worker in live.awaited:
+            live.awaited.discard(live.worker)
+            if not live.awaited:
+                for each in self._of(live.worker.job, live.worker.attempt):
+                    each.order()
 
     def blob(self, live: LiveWorker, digest: str) -> None:
-        """Raises `NotFound` where a job has not sent this blob."""
+        """Raises `NotFound` if the blob is not part of the worker's job."""
         blobs = {blob for file in live.spec["files"] for blob in file["blobs"]} | {live.spec["bundle"]}
         if digest not in blobs:
             raise NotFound(f"The job has no blob {digest}.")
@@ -261,29 +234,42 @@ class Agents:
             "bundle": launch.program.bundle,
             "files": [asdict(file) for file in launch.program.files],
             "streams": streams,
+            "names": sorted(set(rendezvous.addresses)) if rendezvous.ports else [],
             "grace": launch.program.grace,
             "log_limit": self.log_limit,
         }
 
     async def _take_up(self, job: JobId, attempt: int) -> bool:
-        """Know the workers of an attempt as they stand, and tell; False where it was never accepted."""
-        folder = self._attempt(job, attempt)
-        known = await asyncio.to_thread(_read, folder / "attempt.json")
-        stop = (await asyncio.to_thread(_read, folder / "stop")).get("end")
-        for rank, spec in enumerate(known.get("specs", ())):
-            live = LiveWorker(Worker(job, attempt, rank), {**spec, "ports": known["ports"]})
-            own = self.files.folder(live.worker)
-            live.agent = (await asyncio.to_thread(_read, own / "agent.json")).get("agent")
-            live.started = (await asyncio.to_thread(_read, own / "start.json")).get("at")
-            end = await asyncio.to_thread(_read, own / "exit.json")
-            if stop is not None:
-                live.order_stop(stop)
+        """Load the workers of an attempt and report their states; False if it was never accepted."""
+        workers = await asyncio.to_thread(self._read_workers, job, attempt)
+        for live, end in workers:
             self._tell(live)
             if end:
                 await self._tell_end(live, end)
             else:
                 self._live[live.worker] = live
-        return bool(known)
+                self._by_attempt.setdefault((job, attempt), {})[live.worker.rank] = live
+        return bool(workers)
+
+    def _read_workers(self, job: JobId, attempt: int) -> list[tuple[LiveWorker, dict[str, Any]]]:
+        """The workers of an attempt, each with its end (empty until it ends). Reads all in one thread switch, which
+        costs more than a read."""
+        folder = self._attempt(job, attempt)
+        known = _read(folder / "attempt.json")
+        stop = _read(folder / "stop").get("end")
+        workers = []
+        awaited = {Worker(job, attempt, rank) for rank in range(len(known.get("specs", ())))}
+        for rank, spec in enumerate(known.get("specs", ())):
+            live = LiveWorker(Worker(job, attempt, rank), {**spec, "ports": known["ports"]}, awaited)
+            own = self.files.folder(live.worker)
+            live.agent = _read(own / "agent.json").get("agent")
+            live.started = _read(own / "start.json").get("at")
+            if stop is not None:
+                live.order_stop(stop)
+            if live.started is not None:
+                awaited.discard(live.worker)
+            workers.append((live, _read(own / "exit.json")))
+        return workers
 
     async def _end(
         self,
@@ -301,7 +287,7 @@ class Agents:
         end = {"state": state, "at": at, "exit_code": code, "reason": reason, "fault": fault, "stopped": stopped}
         await asyncio.to_thread(self.files.keep, live.worker)
         await asyncio.to_thread(_write, self.files.folder(live.worker) / "exit.json", end)
-        self._live.pop(live.worker, None)
+        self._forget(live.worker)
         await self._tell_end(live, end)
         self.files.tell(live.worker)
 
@@ -328,16 +314,23 @@ class Agents:
             self._report(status)
 
     def _tell(self, live: LiveWorker) -> None:
-        """How it stands on its way."""
+        """Report the state of a worker that has not ended."""
         if self._report is not None:
             self._report(WorkerStatus(**asdict(live.worker), state=live.stands, at=live.started or time.time()))
 
+    def _forget(self, worker: Worker) -> None:
+        self._live.pop(worker, None)
+        of_attempt = self._by_attempt.get((worker.job, worker.attempt), {})
+        of_attempt.pop(worker.rank, None)
+        if not of_attempt:
+            self._by_attempt.pop((worker.job, worker.attempt), None)
+
     def _runs(self, job: JobId, worker: Worker | None) -> bool:
-        """Whether a worker, or any of a job, is not over."""
+        """Whether a worker, or any worker of a job, has not ended."""
         return worker in self._live if worker else any(each.job == job for each in self._live)
 
     def _of(self, job: JobId, attempt: int) -> list[LiveWorker]:
-        return [live for worker, live in self._live.items() if (worker.job, worker.attempt) == (job, attempt)]
+        return list(self._by_attempt.get((job, attempt), {}).values())
 
     def _turn(self, job: JobId, attempt: int) -> asyncio.Lock:
         return self._turns.setdefault((job, attempt), asyncio.Lock())
@@ -347,7 +340,7 @@ class Agents:
 
 
 def tool(name: str) -> Path:
-    """Where one of `TOOLS` is. Raises `NotFound` for any other."""
+    """The path of one of `TOOLS`. Raises `NotFound` for any other name."""
     if name not in TOOLS:
         raise NotFound(f"There is no tool {name!r}.")
     return Path(beside.__file__).parent / name
@@ -358,8 +351,16 @@ def _write(file: Path, content: Mapping[str, Any]) -> None:
     write_durably(file, json.dumps(content))
 
 
+def _write_new(file: Path, content: Mapping[str, Any]) -> bool:
+    """Write a file that does not exist; False if it does."""
+    if file.exists():
+        return False
+    _write(file, content)
+    return True
+
+
 def _read(file: Path) -> dict[str, Any]:
-    """Empty where there is no such file."""
+    """The content of a file; empty if it does not exist."""
     try:
         found: dict[str, Any] = json.loads(file.read_bytes())
     except FileNotFoundError:

@@ -1,8 +1,7 @@
-"""The tokens of agents: one for each worker of an attempt, which sees nothing else.
+"""The tokens of agents: one for each worker of an attempt, with access to that worker alone.
 
-A token names its worker and proves by an HMAC that this scheduler made it, so no token is stored, and the same one can
-be made again after a restart. The key is made once and stays in the state folder. Whether a token is still good is not
-for it to say: `Agents` knows which workers are not over.
+A token names its worker and carries an HMAC, so no token is stored and a restart yields the same ones. The key is
+generated once and stays in the state folder. `Agents` decides whether a token is still valid.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Worker:
 
 
 class Tokens:
-    """Those of one state folder."""
+    """The tokens of one state folder."""
 
     def __init__(self, folder: StateFolder) -> None:
         path = folder.path / "agent-key"
@@ -47,7 +46,7 @@ class Tokens:
         return f"{worker}.{self._proof(worker)}"
 
     def worker(self, token: str) -> Worker | None:
-        """Whose token this is; `None` where it was not made here."""
+        """The worker of a token; `None` if its signature is invalid."""
         found = _TOKEN.fullmatch(token)
         if found is None:
             return None

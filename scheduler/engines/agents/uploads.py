@@ -1,4 +1,4 @@
-"""The files of jobs whose workers upload them, in the folders of the state folder.
+"""The files that workers upload, in the folders of the state folder.
 
 ```
 jobs/<id>/output/  checkpoint/              as the workers have sent them
@@ -8,9 +8,9 @@ jobs/<id>/attempts/<n>/<rank>/log           what a worker has printed
 ```
 
 What must hold:
-- A piece may come twice, or again from an earlier place: what is kept is what the worker has written, once.
-- A file appears whole. A worker sends a path below its job's areas and never gets outside them, whatever is there.
-- What a job leaves is bounded, in bytes and in files.
+- A piece may be repeated, or resent from an earlier offset: the result is what the worker wrote, once.
+- A file appears complete or not at all. Paths of a worker never resolve outside its job's areas, whatever is there.
+- The files of a job are bounded in bytes and in number.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ LIMITS = {Area.OUTPUT: 16 * 2**30, Area.CHECKPOINT: 64 * 2**30}
 """Bytes that a job may keep in an area."""
 
 STREAM_LIMIT = 2**30
-"""Bytes of its reports, and of its displays."""
+"""Limits of its reports and of its displays, in bytes."""
 
 NOTICE = 4096
-"""A log may be longer than its limit by the sentence that says so."""
+"""Bytes by which a log may exceed its limit: the sentence that says that it was cut."""
 
 LOG, REPORTS, DISPLAYS = "log", "reports", "displays"
 DISPLAYS_FILE = ".runai-cell/displays.{}.jsonl"
-"""Where the displays of an attempt are, in its output folder."""
+"""The path of an attempt's displays in its output folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a file: `size` and `modified` are the whole file's, of which `version` tells other contents apart."""
+    """A part of a file: `size` and `modified` are the whole file's; `version` distinguishes its contents."""
 
     offset: int
     data: bytes
@@ -87,7 +87,7 @@ class Uploads(JobFiles):
     # -- what workers send ----------------------------------------------------------------------------------
 
     async def append(self, worker: Worker, stream: str, offset: int, data: bytes) -> int:
-        """Add to what only grows; returns how many bytes of it are here now, from where the worker goes on."""
+        """Append to a stream; returns the bytes stored so far, from where the worker continues."""
         if stream == REPORTS:
             async with self._merging.setdefault(worker.job, asyncio.Lock()):
                 return await asyncio.to_thread(self._merge, worker, offset, data)
@@ -103,13 +103,12 @@ class Uploads(JobFiles):
         return size
 
     def tell(self, worker: Worker) -> None:
-        """Wake those who follow a worker's log: it has grown, or no more will come."""
+        """Wake the readers that follow a worker's log: it has grown or is complete."""
         if event := self._written.pop(log_file(worker.job, worker.attempt, worker.rank), None):
             event.set()
 
     def keep(self, worker: Worker) -> None:
-        """A worker has ended: what it has added to is durable when this returns, and what it has begun to send is
-        gone."""
+        """Make an ended worker's files durable and delete its incomplete uploads."""
         for begun in (self.job(worker.job) / "incoming").glob(f"{worker.rank}-*"):
             begun.unlink(missing_ok=True)
         output = self._area(worker.job, Area.OUTPUT)
@@ -119,11 +118,11 @@ class Uploads(JobFiles):
                 os.fsync(file.fileno())
 
     async def put(self, worker: Worker, area: Area, path: str, piece: Piece) -> int:
-        """Take a piece of a file in; with the last one the file is there. Returns how many bytes of it are here now."""
+        """Store a piece of a file; the last one makes the file appear. Returns the bytes stored so far."""
         return await asyncio.to_thread(self._put, worker, area, path, piece)
 
     async def remove(self, worker: Worker, area: Area, path: str) -> None:
-        """Delete a file, where it is there."""
+        """Delete a file if it exists."""
         await asyncio.to_thread(outputs.remove, self._area(worker.job, area), path)
 
     def _put(self, worker: Worker, area: Area, path: str, piece: Piece) -> int:
@@ -132,7 +131,7 @@ class Uploads(JobFiles):
         with contextlib.suppress(NotFound), outputs.open_file(folder, path) as there:
             about = os.fstat(there.fileno())
             if (about.st_size, about.st_mtime) == (piece.size, piece.modified):
-                return piece.size  # its last piece comes again
+                return piece.size  # its last piece, repeated
         incoming = self.job(worker.job) / "incoming"
         incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = f"{worker.rank}-{hashlib.sha256(f'{area}/{path}'.encode()).hexdigest()[:32]}"
@@ -149,9 +148,9 @@ class Uploads(JobFiles):
         return size
 
     def _merge(self, worker: Worker, offset: int, data: bytes) -> int:
-        """Add a worker's reports to those of the others, a line by itself.
+        """Merge a worker's reports into those of the others, line by line.
 
-        After `kill -9` of the scheduler what `merged.json` says holds, and what was added beyond it is written anew.
+        After `kill -9` of the scheduler `merged.json` is authoritative; anything appended beyond it is overwritten.
         """
         book = self.job(worker.job) / "merged.json"
         try:
@@ -211,7 +210,7 @@ class Uploads(JobFiles):
         return self.job(job) / ("attempts" if area is Area.LOG else area.value)
 
     def _place(self, file: JobFile) -> tuple[Path, str]:
-        """The folder that a file is in, and its path there."""
+        """The folder of a file, and the file's path in it."""
         if file.area is not Area.LOG:
             return self._area(file.job, file.area), file.path
         attempt, _, rank = file.path.partition("/")
@@ -221,7 +220,7 @@ class Uploads(JobFiles):
 
 
 def _extend(folder: Path, path: str, offset: int, data: bytes, limit: int) -> int:
-    """Write `data` at `offset` of a file where that leaves no gap; returns the size of the file then."""
+    """Write `data` at `offset` of a file unless that leaves a gap; returns the file's new size."""
     if offset + len(data) > limit:
         raise TooLarge(f"This may have {limit:,} bytes at most.")
     with outputs.open_to_write(folder, path) as file:
@@ -241,7 +240,7 @@ def _read(folder: Path, path: str, offset: int, limit: int) -> bytes:
 
 
 def _make_room(folder: Path, incoming: Path, area: Area, path: str, size: int) -> None:
-    """Raise `TooLarge` where a job may not have this file, too, beside those that are there or on their way."""
+    """Raise `TooLarge` if this file, with those that exist or are being uploaded, exceeds the job's limits."""
     others = [file for file in outputs.listing(folder) if file.path != path]
     others += outputs.listing(incoming)
     if len(others) >= outputs.MOST:

@@ -1,7 +1,7 @@
 """Calls to the API server of a cluster, objects as JSON.
 
-`kubernetes_asyncio` finds the cluster and proves who asks (kubeconfig, service account, exec plugins, TLS, proxies);
-its generated models are not used, since to make them takes many times as long as to read the JSON (decision 10).
+`kubernetes_asyncio` finds the cluster and authenticates (kubeconfig, service account, exec plugins, TLS, proxies); its
+generated models are not used, since building them takes many times as long as parsing the JSON (decision 10).
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from kubernetes_asyncio import config as kubeconfig
@@ -23,19 +24,22 @@ from scheduler.engines.kubernetes.podviews import Object
 from scheduler.errors import Invalid
 
 CONNECTIONS = 64
-"""Calls at a time; others wait for their turn. A watch takes a connection, too."""
+"""Concurrent calls; others queue. A watch occupies a connection, too."""
 
 PATIENCE = 30.0
-"""Seconds until a call that is not answered has failed."""
+"""Seconds until an unanswered call fails."""
+
+READ_AHEAD = 2**21
+"""Bytes of a watch that may be buffered."""
 
 JSON = "application/json"
 
 
 @dataclass
 class ApiError(Exception):
-    """An answer that is none, or none that helps; `status` is 0 where nobody has answered.
+    """A failed call; `status` is 0 if there was no answer.
 
-    `reason` is the API's word for the kind of error (`AlreadyExists`), `message` what it says.
+    `reason` is the API's error type (`AlreadyExists`), `message` its text.
     """
 
     status: int
@@ -44,8 +48,7 @@ class ApiError(Exception):
 
     @property
     def passing(self) -> bool:
-        """Whether the same call may do later: nobody was there, the server was not up to it, or another was quicker
-        (quotas are counted so)."""
+        """Whether the same call may succeed later: no answer, an overloaded server, or a conflict (as with quotas)."""
         return self.status in (0, 408, 429) or self.status >= 500 or "object has been modified" in self.message
 
     def __str__(self) -> str:
@@ -53,7 +56,7 @@ class ApiError(Exception):
 
 
 class Api:
-    """The API server that `kubeconfig` (a file) and `context` name; where neither does, the one of this pod, else that
+    """The API server that `kubeconfig` (a file) and `context` name; without both, that of this pod's cluster, else that
     of KUBECONFIG or ~/.kube/config."""
 
     def __init__(self, kubeconfig: str = "", context: str = "") -> None:
@@ -63,7 +66,7 @@ class Api:
         self._rest: RESTClientObject | None = None
 
     async def open(self) -> None:
-        """Find out who to ask. Raises `Invalid` where that is said nowhere, or wrongly."""
+        """Load the configuration. Raises `Invalid` if it is missing or wrong."""
         configuration = self._configuration = Configuration()
         try:
             if self._kubeconfig or self._context:
@@ -75,7 +78,12 @@ class Api:
                     await self._load(None)
         except (kubeconfig.ConfigException, OSError, ValueError) as error:
             raise Invalid(f"The cluster cannot be found: {error}", field="kubeconfig") from error
+        configuration.proxy = configuration.proxy or _proxy(configuration.host or "")
         self._rest = RESTClientObject(configuration, maxsize=CONNECTIONS)
+        # The client's own session reads the environment and ~/.netrc at every call.
+        session = self._rest.pool_manager
+        self._rest.pool_manager = aiohttp.ClientSession(connector=session.connector, read_bufsize=READ_AHEAD)
+        session.detach()
 
     async def close(self) -> None:
         if self._rest is not None:
@@ -94,7 +102,7 @@ class Api:
         return await self.call("POST", path, body)
 
     async def delete(self, path: str, grace: int | None = None, uid: str | None = None) -> None:
-        """Delete an object, only the one with `uid` where that is said; harmless where it is not there."""
+        """Delete an object, only the one with `uid` if that is given; no error if it does not exist."""
         body: dict[str, Any] = {"propagationPolicy": "Background"}
         if grace is not None:
             body["gracePeriodSeconds"] = grace
@@ -115,7 +123,7 @@ class Api:
         content: str = JSON,
         query: Mapping[str, str | int] = MappingProxyType({}),
     ) -> Any:
-        """The answer to a call. Raises `ApiError`."""
+        """Make a call and return its answer. Raises `ApiError`."""
         try:
             async with asyncio.timeout(PATIENCE):
                 answer = await self._ask(method, path, body, content, query)
@@ -155,6 +163,12 @@ class Api:
             method, url, headers=headers, body=body, _preload_content=False
         )
         return answer
+
+
+def _proxy(url: str) -> str | None:
+    """The proxy that the environment sets for an address."""
+    parts = urlsplit(url)
+    return None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
 
 
 def _error(status: int, text: bytes) -> ApiError:

@@ -1,4 +1,4 @@
-"""The backend of a Kubernetes cluster: pods, what their agents upload, its nodes, and who leads."""
+"""The backend of a Kubernetes cluster: pods, the files that their agents upload, nodes, and leader election."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.errors import Invalid
 
 
 def kubernetes(setup: Setup) -> Backend:
-    """The cluster that `c.Kubernetes` names. Raises `Invalid` where that, or the extra `kubernetes`, is missing."""
+    """The backend that `c.Kubernetes` configures. Raises `Invalid` if that, or the extra `kubernetes`, is missing."""
     try:
         import kubernetes_asyncio  # noqa: F401
     except ImportError:
@@ -33,7 +33,7 @@ def kubernetes(setup: Setup) -> Backend:
     agents = Agents(setup.folder)
     leadership: Leadership = FolderLeadership(setup.folder, setup.patience)
     if setup.standby:
-        # Calls of its own: renewals do not wait behind the engine's.
+        # A client of its own: renewals do not queue behind the engine's calls.
         calls = Api(settings.kubeconfig, settings.context)
         elsewhere = bool(settings.kubeconfig or settings.context)
         namespace = settings.namespace if elsewhere else own_namespace(settings.namespace)
@@ -46,5 +46,5 @@ def kubernetes(setup: Setup) -> Backend:
         leadership=leadership,
         agents=agents,
         notebooks=ClusterNotebooks(api, settings) if settings.notebooks_namespace else None,
-        traits=Traits(shares=False, picks_gpus=True, images=settings.images, shared_folders=False),
+        traits=Traits(shares=bool(settings.gpu_parts), picks_gpus=True, images=settings.images, shared_folders=False),
     )

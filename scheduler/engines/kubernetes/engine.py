@@ -1,12 +1,13 @@
-"""Workers as pods: created unbound, bound all of a gang or none, followed to their ends, and removed.
+"""Workers as pods: created unbound, bound all of a gang or none, watched until they end, and removed.
 
-An agent in each pod runs the worker (`engines/agents/`). What a worker does is heard from its agent; from its pod is
-read what an agent cannot tell: why it does not start, and that it is gone.
+An agent in each pod runs the worker (`engines/agents/`) and reports its state. The pod itself shows what an agent
+cannot report: why it does not start, and that it is gone.
 
 What must hold:
-- A worker's pod is bound after its whole gang has pods, and never twice: its name says which worker it is.
-- The end of a worker is told when its pod uses nothing of its node any more, or its node is gone.
-- Of what is ours in the cluster nothing is left that belongs to no live worker. Secrets and services belong to pods.
+- A worker's pod is bound after its whole gang has pods, and never twice: its name identifies the worker.
+- The end of a worker is reported once its pod uses no resources of its node, or the node is gone.
+- No object of ours outlives its worker. All objects of an attempt are owned by its first pod, as Spark's executors are
+  by their driver: the cluster deletes them with that pod, even without the scheduler. So that pod is deleted last.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import json
 import logging
 import time
 from collections.abc import Coroutine, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
-from scheduler.engines.agents.agents import Agents, State
+from scheduler.engines.agents.agents import Agents
+from scheduler.engines.agents.archive import agent_archive
+from scheduler.engines.agents.live import State
 from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.base import Engine, Grant, Launch, Report, Seat, WorkerState, WorkerStatus
 from scheduler.engines.kubernetes.api import Api, ApiError
@@ -31,15 +33,15 @@ from scheduler.engines.kubernetes.podstates import PodStatus
 from scheduler.engines.kubernetes.podviews import PodView
 from scheduler.engines.kubernetes.servers import Servers
 from scheduler.engines.kubernetes.settings import Kubernetes
+from scheduler.engines.kubernetes.settling import Settling
 from scheduler.errors import Conflict, Unavailable
 from scheduler.model import AttemptKey, Fault, JobId, SessionId
 from scheduler.model.wording import duration
-from scheduler.worker import agent
 
 log = logging.getLogger(__name__)
 
 LINGER = 10.0
-"""Seconds that a pod has to end by itself after its worker has."""
+"""Seconds for a pod to end by itself after its worker."""
 
 
 class KubernetesEngine(Engine):
@@ -54,6 +56,7 @@ class KubernetesEngine(Engine):
         self._gangs: dict[tuple[str, int], Gang] = {}
         self._known: set[Worker] = set()
         self._ends: dict[Worker, WorkerStatus] = {}
+        self._settling = Settling(self._tell_waiting)
         self._recovered = False
         self._report: Report | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -65,7 +68,7 @@ class KubernetesEngine(Engine):
         self._report = report
         await self._agents.open(self._hear)
         try:
-            await self._launching.install(Path(agent.__file__).read_text())
+            await self._launching.install(agent_archive())
         except ApiError as error:
             raise Unavailable(f"Pods cannot be given their agent: {error}") from error
         self._inventory.live = self._known.__contains__
@@ -77,6 +80,7 @@ class KubernetesEngine(Engine):
         self._report = None
         self._inventory.pod_changed = lambda before, after: None
         self._inventory.node_changed = lambda before, after: None
+        self._settling.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -86,7 +90,7 @@ class KubernetesEngine(Engine):
         key = (launch.job, launch.attempt)
         if key in self._gangs:
             return
-        gang = self._gangs[key] = gang_of(launch)
+        gang = self._gangs[key] = gang_of(launch, self._inventory.resource)
         self._know(gang)
         try:
             rendezvous = rendezvous_of(launch, self._settings.namespace)
@@ -129,7 +133,7 @@ class KubernetesEngine(Engine):
     # -- starting -------------------------------------------------------------------------------------------
 
     async def _adopt(self, gang: Gang) -> None:
-        """Go on with an attempt of before: what its pods are, or were to be."""
+        """Resume an attempt after a restart from its pods, or from their plans."""
         running = self._agents.running(gang.job, gang.attempt)
         lives = [live for worker in running if (live := self._agents.live(worker)) is not None]
         if any(live.stop is not None for live in lives):
@@ -140,8 +144,8 @@ class KubernetesEngine(Engine):
         await self._start(gang)
 
     async def _start(self, gang: Gang) -> None:
-        """Create and bind what is not yet there, and see to it that a stop from meanwhile holds."""
-        failed = await self._launching.start(gang, self._tell_waiting)
+        """Create and bind the missing pods, and apply a stop that came meanwhile."""
+        failed = await self._launching.start(gang, self._settling.put)
         if failed is not None:
             reason, fault = failed
             for worker in self._agents.running(gang.job, gang.attempt):
@@ -153,7 +157,7 @@ class KubernetesEngine(Engine):
             await self._give_time(gang)
 
     async def _give_time(self, gang: Gang) -> None:
-        """Take the GPUs back from pods that do not start, since a registry does not answer, say."""
+        """Reclaim the GPUs of pods that do not start, for example because a registry does not answer."""
         if await within(self._settings.start_seconds, gang.stopped):
             return
         for worker in self._agents.running(gang.job, gang.attempt):
@@ -164,7 +168,7 @@ class KubernetesEngine(Engine):
                 await self._agents.lose(worker, reason, Fault.PLACE)
 
     async def _stop_begun(self, gang: Gang) -> None:
-        """A gang that was stopped before all of it was bound, or before a restart."""
+        """Stop a gang that was stopped before all of it was bound, or before a restart."""
         for worker in self._agents.running(gang.job, gang.attempt):
             live = self._agents.live(worker)
             if live is not None and not await self._launching.end(worker, max(0.0, (live.stop or 0.0) - time.time())):
@@ -175,7 +179,7 @@ class KubernetesEngine(Engine):
         if live is not None and live.agent is None:
             self._tell(WorkerStatus(worker.job, worker.attempt, worker.rank, state, time.time(), reason=reason))
 
-    # -- what pods and nodes tell ---------------------------------------------------------------------------
+    # -- events of pods and nodes ---------------------------------------------------------------------------
 
     def _see_pod(self, before: PodView | None, after: PodView | None) -> None:
         self._servers.see_pod(before, after)
@@ -193,10 +197,10 @@ class KubernetesEngine(Engine):
         elif status.fault is not None:
             self._run(self._agents.lose(worker, status.reason, status.fault))
         else:
-            self._tell_waiting(worker, status.state, status.reason)
+            self._settling.put(worker, status.state, status.reason)
 
     def _see_disturbed(self, worker: Worker, pod: PodView) -> None:
-        """Somebody ends the pod: we, or others."""
+        """Note that the pod is being ended, by the scheduler or by others."""
         live = self._agents.live(worker)
         assert pod.status is not None
         if live is not None and live.stop is None:
@@ -221,7 +225,7 @@ class KubernetesEngine(Engine):
                     self._see_disturbed(pod.worker, pod)
 
     async def _ended(self, worker: Worker, status: PodStatus | None) -> None:
-        """A worker's pod has ended, or there is none (any more)."""
+        """Handle a worker's pod that has ended or does not exist."""
         live = self._agents.live(worker)
         if live is not None:
             said = None if status is None else _state_at_end(status.message)
@@ -243,13 +247,13 @@ class KubernetesEngine(Engine):
     # -- ends -----------------------------------------------------------------------------------------------
 
     def _hear(self, status: WorkerStatus) -> None:
-        """What an agent says, or was said for it."""
+        """Handle a state that an agent reported, or that was reported on its behalf."""
         worker = Worker(status.job, status.attempt, status.rank)
         if not status.state.over:
             self._tell(status)
             return
         if worker not in self._known:
-            self._tell(status)  # its end was told before a restart
+            self._tell(status)  # its end was reported before a restart
             return
         self._ends[worker] = status
         pod = self._pod(worker)
@@ -259,31 +263,35 @@ class KubernetesEngine(Engine):
             self._run(self._see_off(worker, 0.0 if status.state is WorkerState.LOST else LINGER))
 
     async def _see_off(self, worker: Worker, patience: float) -> None:
-        """The worker is over: its pod must end, if not by itself."""
+        """End the pod of a worker that has ended, unless it ends by itself."""
         await asyncio.sleep(patience)
         if worker in self._ends:
             await self._launching.end(worker, 0, at_once=True)
 
     def _release(self, worker: Worker) -> None:
-        """A worker's pod uses nothing any more: its end may be told."""
+        """A worker's pod uses no resources any more: its end may be reported."""
         status = self._ends.pop(worker, None)
         if status is None:
             return
         self._known.discard(worker)
+        gang = self._gangs.get((worker.job, worker.attempt))
+        if gang is not None and not any(plan.worker in self._known for plan in gang.plans):
+            del self._gangs[worker.job, worker.attempt]
+            gang.stopped.set()
+            if (first := self._pod(gang.plans[0].worker)) is not None:
+                self._remove(first)
         pod = self._pod(worker)
         if pod is not None:
             if pod.node is not None:
                 self._inventory.tell(pod.node)
             self._remove(pod)
-        gang = self._gangs.get((worker.job, worker.attempt))
-        if gang is not None and not any(plan.worker in self._known for plan in gang.plans):
-            del self._gangs[worker.job, worker.attempt]
-            gang.stopped.set()
         self._tell(status)
 
     def _remove(self, pod: PodView) -> None:
-        """Delete a pod that is over, or nobody's."""
-        if pod.uid not in self._removing:
+        """Delete a pod that has ended or belongs to no worker; later if others are owned by it."""
+        assert pod.worker is not None
+        owns = pod.ended and pod.worker.rank == 0 and (pod.worker.job, pod.worker.attempt) in self._gangs
+        if not owns and pod.uid not in self._removing:
             self._removing.add(pod.uid)
             self._run(self._delete(pod))
 
@@ -316,16 +324,14 @@ class KubernetesEngine(Engine):
             self._report(status)
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> None:
-        task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(_logged(work))
+        task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
 
-
-async def _logged(work: Coroutine[Any, Any, Any]) -> None:
-    try:
-        await work
-    except Exception:
-        log.exception("A pod could not be looked after.")
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("A pod could not be looked after.", exc_info=error)
 
 
 def _state_at_end(message: str) -> State | None:

@@ -1,10 +1,10 @@
-"""An attempt as its pods: made of a launch, kept with the attempt, and read again after a restart."""
+"""An attempt as its pods: built from a launch, stored with the attempt, and reloaded after a restart."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,15 +13,15 @@ from scheduler.engines.base import Launch
 from scheduler.engines.kubernetes.manifests import PodPlan, address
 from scheduler.engines.kubernetes.names import PREFIX
 from scheduler.engines.rendezvous import Rendezvous, needs
-from scheduler.model import Container, JobId, Shape
+from scheduler.model import Container, JobId, Shape, WorkerPlacement
 
 PORT = 29400
-"""Where a pod's worker listens: each pod has all ports to itself."""
+"""The port of a pod's worker: each pod has its own ports."""
 
 
 @dataclass(slots=True)
 class Gang:
-    """`stopped`: it is to end, and nothing more of it is started. `bound`: all of it was bound, or found so."""
+    """`stopped`: it must end, and no more of it is started. `bound`: all of its pods were bound."""
 
     job: JobId
     attempt: int
@@ -34,21 +34,21 @@ class Gang:
 
     @classmethod
     def of(cls, job: JobId, attempt: int, kept: Mapping[str, Any]) -> Gang:
-        """That of `kept_of`."""
+        """The gang that `kept_of` stored."""
         plans = tuple(
-            PodPlan(Worker(job, attempt, rank), node, gpus, Shape(cpus=cpus, memory=memory))
-            for rank, (node, gpus, cpus, memory) in enumerate(kept["pods"])
+            PodPlan(Worker(job, attempt, rank), node, gpus, Shape(cpus=cpus, memory=memory), *part)
+            for rank, (node, gpus, cpus, memory, *part) in enumerate(kept["pods"])
         )
-        image, volumes, mounts = kept.get("container", (None, (), ()))
-        container = Container(image, tuple(volumes), tuple(mounts))
+        image, volumes, mounts, *owner = kept.get("container", (None, (), ()))
+        container = Container(image, tuple(volumes), tuple(mounts), *owner)
         return cls(job, attempt, plans, kept["grace"], kept["about"], container)
 
 
-def gang_of(launch: Launch) -> Gang:
-    """The pods of an attempt."""
+def gang_of(launch: Launch, resource: Callable[[WorkerPlacement], str]) -> Gang:
+    """The pods of an attempt; `resource` returns the resource that a worker with part of a GPU requests."""
     shapes = launch.shapes or (Shape(),) * len(launch.workers)
     plans = tuple(
-        PodPlan(Worker(launch.job, launch.attempt, rank), worker.node, len(worker.gpus), shape)
+        PodPlan(Worker(launch.job, launch.attempt, rank), worker.node, len(worker.gpus), shape, resource(worker))
         for rank, (worker, shape) in enumerate(zip(launch.workers, shapes, strict=True))
     )
     about = {
@@ -60,20 +60,20 @@ def gang_of(launch: Launch) -> Gang:
 
 
 def kept_of(gang: Gang) -> Mapping[str, Any]:
-    """What is needed to make the same pods again."""
+    """The data to rebuild the same pods."""
     return {
         "pods": [
-            (plan.node, plan.gpus, plan.shape and plan.shape.cpus, plan.shape and plan.shape.memory)
+            (plan.node, plan.gpus, plan.shape and plan.shape.cpus, plan.shape and plan.shape.memory, plan.part)
             for plan in gang.plans
         ],
         "grace": gang.grace,
         "about": dict(gang.about),
-        "container": (gang.container.image, gang.container.volumes, gang.container.mounts),
+        "container": (gang.container.image, gang.container.volumes, gang.container.mounts, gang.container.owner),
     }
 
 
 def rendezvous_of(launch: Launch, namespace: str) -> Rendezvous:
-    """Where the workers of an attempt meet: by the names of their pods, or at home where there is one only."""
+    """The rendezvous of an attempt: the DNS names of its pods, or localhost for a single worker."""
     framework, size = launch.program.framework, len(launch.workers)
     addresses = tuple(address(Worker(launch.job, launch.attempt, rank), namespace) for rank in range(size))
     if size == 1:

@@ -1,8 +1,8 @@
-"""The nodes of a cluster, and what others use of them: all pods that are not workers of ours.
+"""The nodes of a cluster, and their foreign use: by all pods that are not our workers.
 
-What must hold: a pod counts for whose it is at every instant. While a worker of ours is live its pod is in the
-scheduler's own book, and so are the GPUs of a session's pod while the session has its seat; all else that pods on a
-node ask for is foreign, be it that of one of ours that nobody knows.
+What must hold: each pod is counted exactly once. The pod of a live worker is in the scheduler's book, and so are the
+GPUs of a session's pod while the session has its seat; all other requests of pods are foreign, including those of
+unknown pods of ours.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.kubernetes.api import Api, ApiError
 from scheduler.engines.kubernetes.mirror import Mirror
 from scheduler.engines.kubernetes.nodeviews import NodeView, node_of, node_pool_of, node_view
-from scheduler.engines.kubernetes.podviews import Amounts, PodView, pod_view
+from scheduler.engines.kubernetes.podviews import Amounts, GpuResources, PodView, pod_view
 from scheduler.engines.kubernetes.settings import Kubernetes
 from scheduler.errors import Unavailable
-from scheduler.model import GpuKey, Node, Pool, SessionId
+from scheduler.model import ONE, GpuKey, Node, Pool, SessionId, WorkerPlacement
 from scheduler.telemetry import GpuUsage, Inventory
 
 TOGETHER = 0.01
-"""Seconds that changes are gathered for before anybody is told of them."""
+"""Seconds for which changes are collected before they are reported."""
 
 
 class ClusterInventory(Inventory):
-    """`pod_changed(before, after)` and `node_changed` hear of each change at once, `live` says which workers are in the
-    scheduler's book, `seated` how many GPUs of a session's pod are."""
+    """`pod_changed(before, after)` and `node_changed` are called at once for each change, `live` returns the workers in
+    the scheduler's book, `seated` the GPUs of a session's pod."""
 
     def __init__(self, api: Api, settings: Kubernetes) -> None:
-        gpu_resource, topology = settings.gpu_resource, settings.topology_labels
+        offers, topology = GpuResources(settings.gpu_resource, settings.gpu_parts), settings.topology_labels
         tolerations: Sequence[Mapping[str, Any]] = settings.tolerations
         self.pod_changed: Callable[[PodView | None, PodView | None], None] = lambda before, after: None
         self.node_changed: Callable[[NodeView | None, NodeView | None], None] = lambda before, after: None
         self.live: Callable[[Worker], bool] = lambda worker: False
-        self.seated: Callable[[PodView], int] = lambda pod: 0
+        self.seated: Callable[[PodView], Amounts] = lambda pod: Amounts()
         self._api = api
         self._node_mirror = Mirror(
-            api, "/api/v1/nodes", lambda it: node_view(it, gpu_resource, topology, tolerations), self._see_node
+            api, "/api/v1/nodes", lambda it: node_view(it, offers, topology, tolerations), self._see_node
         )
         self._pod_mirror = Mirror(
-            api, "/api/v1/pods", lambda it: pod_view(it, settings.instance, gpu_resource), self._see_pod
+            api, "/api/v1/pods", lambda it: pod_view(it, settings.instance, offers), self._see_pod
         )
         self._standing: dict[str, dict[str, PodView]] = {}
         self._of_sessions: dict[SessionId, dict[str, PodView]] = {}
@@ -89,11 +89,16 @@ class ClusterInventory(Inventory):
     def node(self, name: str) -> NodeView | None:
         return self._node_mirror.items.get(f"/{name}")
 
+    def resource(self, worker: WorkerPlacement) -> str:
+        """The resource that a worker with part of a GPU requests; empty for whole GPUs."""
+        view = self.node(worker.node)
+        return view.part if view is not None and worker.share < ONE else ""
+
     def pod(self, namespace: str, name: str) -> PodView | None:
         return self._pod_mirror.items.get(f"{namespace}/{name}")
 
     def on(self, node: str) -> list[PodView]:
-        """The pods that stand on a node."""
+        """The pods on a node."""
         return list(self._standing.get(node, {}).values())
 
     def ours(self) -> list[PodView]:
@@ -101,11 +106,11 @@ class ClusterInventory(Inventory):
         return [pod for pod in self._pod_mirror.items.values() if pod.worker is not None]
 
     def of_session(self, session: SessionId) -> list[PodView]:
-        """The pods that name a session as theirs."""
+        """The pods whose label names a session."""
         return list(self._of_sessions.get(session, {}).values())
 
     def tell(self, node: str) -> None:
-        """A node has changed, or whose the pods on it are."""
+        """Report that a node, or the ownership of its pods, has changed."""
         self._foreign.pop(node, None)
         if self._changed is not None and self._telling is None:
             self._telling = asyncio.get_running_loop().call_later(TOGETHER, self._tell)
@@ -113,7 +118,7 @@ class ClusterInventory(Inventory):
     # -- inside ---------------------------------------------------------------------------------------------
 
     def _used(self, node: str) -> Amounts:
-        """What others use of a node."""
+        """The foreign use of a node."""
         known = self._foreign.get(node)
         if known is None:
             pods = self._standing.get(node, {}).values()
@@ -122,11 +127,12 @@ class ClusterInventory(Inventory):
         return known
 
     def _foreign_part(self, pod: PodView) -> Amounts:
-        """What of a pod's amounts is not in the scheduler's book: a session has GPUs only."""
+        """The part of a pod's requests that is not in the scheduler's book: of a session only GPUs are."""
         if pod.worker is not None and self.live(pod.worker):
             return Amounts()
         if pod.session is not None:
-            return replace(pod.amounts, gpus=max(0, pod.amounts.gpus - self.seated(pod)))
+            own, seated = pod.amounts, self.seated(pod)
+            return replace(own, gpus=max(0, own.gpus - seated.gpus), parts=max(0, own.parts - seated.parts))
         return pod.amounts
 
     def _see_node(self, before: NodeView | None, after: NodeView | None) -> None:

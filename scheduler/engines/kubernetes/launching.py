@@ -1,4 +1,4 @@
-"""The calls that bring pods about and end them, each of which may be made again after a restart or an error."""
+"""The calls that create and end pods; each can be repeated after a restart or an error."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,7 @@ from scheduler.model import Fault
 log = logging.getLogger(__name__)
 
 AGENT_SEEN = 60.0
-"""Seconds for which the agent is taken to be where it was put."""
+"""Seconds for which the agent's ConfigMap is assumed to exist."""
 
 Waiting = Callable[[Worker, WorkerState, str], None]
 
@@ -45,16 +45,16 @@ class Launching:
         self._agent_seen = -math.inf
         self._core = f"/api/v1/namespaces/{settings.namespace}"
 
-    async def install(self, agent: str) -> None:
-        """Put the agent where pods find it. Raises `ApiError`."""
+    async def install(self, agent: bytes) -> None:
+        """Create the agent's ConfigMap. Raises `ApiError`."""
         self._agent = manifests.agent_config_map(agent, self._settings)
         await self._ensure_agent()
 
     async def _ensure_agent(self) -> None:
-        """Pods of a namespace that was deleted and made again would wait for the agent. Raises `ApiError`."""
+        """Create the agent's ConfigMap again if its namespace was recreated. Raises `ApiError`."""
         now = time.monotonic()
         if now - self._agent_seen >= AGENT_SEEN:
-            self._agent_seen = now  # who else starts a pod need not wait: the kubelet does
+            self._agent_seen = now  # other starts need not wait: the kubelet does
             try:
                 await self._create(f"{self._core}/configmaps", self._agent)
             except ApiError:
@@ -62,16 +62,16 @@ class Launching:
                 raise
 
     def pod(self, worker: Worker) -> PodView | None:
-        """A worker's pod, as far as is known."""
+        """A worker's pod, if known."""
         found = self._inventory.pod(self._settings.namespace, pod_name(worker))
         return found if found is not None and found.worker == worker else None
 
-    # -- beginning ------------------------------------------------------------------------------------------
+    # -- starting -------------------------------------------------------------------------------------------
 
     async def start(self, gang: Gang, waiting: Waiting) -> tuple[str, Fault] | None:
-        """Create and bind the pods of a gang, those that have none yet; returns why that cannot be, if it can't.
+        """Create the missing pods of a gang and bind them; returns why that is impossible, if it is.
 
-        Returns without having bound them all where the gang is to stop.
+        Returns early if the gang is stopped.
         """
         for pause in retry_delays():
             try:
@@ -80,7 +80,7 @@ class Launching:
                 return None
             except ApiError as error:
                 if not error.passing:
-                    self._agent_seen = -math.inf  # the namespace may be another one the next time
+                    self._agent_seen = -math.inf  # the namespace may have been recreated by then
                     return refusal(error)
                 for plan in gang.plans:
                     waiting(plan.worker, WorkerState.PENDING, f"its pod cannot be created yet: {error}")
@@ -89,7 +89,7 @@ class Launching:
         raise AssertionError
 
     async def _try_start(self, gang: Gang) -> bool:
-        """Whether all is bound. Raises `ApiError`."""
+        """Create and bind the pods; whether all are bound. Raises `ApiError`."""
         plans = [plan for plan in gang.plans if self._is_to_start(plan.worker)]
         if not plans or gang.stopped.is_set():
             return not plans
@@ -98,17 +98,18 @@ class Launching:
             if node is None:
                 raise ApiError(409, "Conflict", f"node {plan.node} is gone")
         await self._ensure_agent()
-        found = await _all(self._pod_of(plan, gang) for plan in plans)
-        uids = [uid for uid, _ in found]
-        owners = [manifests.owner(pod_name(plan.worker), uid) for plan, uid in zip(plans, uids, strict=True)]
-        size = len(gang.plans)
+        first, size = gang.plans[0], len(gang.plans)
+        uid, new = await self._pod_of(first, gang, manifests.owners_of(gang.container, self._settings))
+        owners = [manifests.owner(pod_name(first.worker), uid)]
+        uids = [uid] if first in plans else []
+        uids += [uid for uid, _ in await _all(self._pod_of(plan, gang, owners) for plan in plans if plan is not first)]
         tokens = self._agents.tokens(gang.job, gang.attempt, size)
         belongings = [("secrets", manifests.secret(gang.job, gang.attempt, tokens, owners, self._settings))]
         if size > 1:
             belongings.append(("services", manifests.service(gang.job, gang.attempt, owners, self._settings)))
         made = await _all(self._create(f"{self._core}/{kind}", manifest) for kind, manifest in belongings)
-        if None in made and any(new for _, new in found):
-            # What the attempt has belongs to pods of before, and goes with them.
+        if None in made and new:
+            # The attempt's objects are owned by an earlier pod and are deleted with it.
             raise ApiError(404, "NotFound", "its pod was deleted")
         if gang.stopped.is_set():
             return False
@@ -116,15 +117,17 @@ class Launching:
         return True
 
     def _is_to_start(self, worker: Worker) -> bool:
-        """Whether nothing of it has begun: its agent has not come, and its pod is not bound."""
+        """Whether it has not begun: its agent has not connected, and its pod is not bound."""
         live, pod = self._agents.live(worker), self.pod(worker)
         return live is not None and live.agent is None and (pod is None or pod.node is None)
 
-    async def _pod_of(self, plan: PodPlan, gang: Gang) -> tuple[str, bool]:
-        """The uid of a worker's pod, which is created where it is not there; and whether it was."""
+    async def _pod_of(self, plan: PodPlan, gang: Gang, owners: Sequence[Manifest] = ()) -> tuple[str, bool]:
+        """The uid of a worker's pod, created if missing, and whether it existed."""
         known = self.pod(plan.worker)
         if known is not None:
             return known.uid, False
+        if self._agents.live(plan.worker) is None:
+            raise ApiError(404, "NotFound", "the pod of a worker that has ended is gone")
         manifest = manifests.pod(
             plan,
             len(gang.plans),
@@ -133,6 +136,7 @@ class Launching:
             gang.container,
             self._agent["metadata"]["name"],
             self._settings,
+            owners,
         )
         made = await self._create(f"{self._core}/pods", manifest)
         if made is None:
@@ -155,7 +159,7 @@ class Launching:
                 raise
 
     async def _create(self, path: str, manifest: Manifest) -> Any:
-        """What was created; None where there is one of that name."""
+        """Create an object; None if the name is taken."""
         try:
             return await self._api.create(path, manifest)
         except ApiError as error:
@@ -166,13 +170,12 @@ class Launching:
     # -- ending ---------------------------------------------------------------------------------------------
 
     async def withdraw(self, gang: Gang) -> None:
-        """Delete what there is of a gang that cannot start."""
+        """Delete the objects of a gang that cannot start."""
         for plan in gang.plans:
             await self._with_retries(partial(self._api.delete, self._path(plan.worker), grace=1))
 
     async def end(self, worker: Worker, grace: float, *, at_once: bool = False) -> bool:
-        """Evict a worker's pod, which has `grace` seconds and more to upload what it has (`at_once`: none); says
-        whether there is one."""
+        """Evict a worker's pod with `grace` seconds plus time to upload (`at_once`: none); whether there is one."""
         seconds = 1 if at_once else manifests.termination_grace(grace, self._settings)
         name = pod_name(worker)
         body = manifests.eviction(name, seconds, self._settings)
@@ -185,14 +188,14 @@ class Launching:
                     return False
                 if error.status not in (403, 405, 429):
                     raise
-                await self._api.delete(self._path(worker), grace=seconds)  # a disruption budget does not hold us
+                await self._api.delete(self._path(worker), grace=seconds)  # overrides a disruption budget
             return True
 
         there: bool = await self._with_retries(evict)
         return there
 
     async def delete(self, pod: PodView) -> None:
-        """Delete a pod that has ended, or is to end at once."""
+        """Delete a pod that has ended or must end at once."""
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
         await self._with_retries(lambda: self._api.delete(path, grace=None if pod.ended else 1, uid=pod.uid))
 
@@ -200,7 +203,7 @@ class Launching:
         return f"{self._core}/pods/{pod_name(worker)}"
 
     async def _with_retries(self, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Make a call until it is answered well. One that is refused for good is logged and given up."""
+        """Retry a call until it succeeds. A permanent refusal is logged."""
         try:
             return await with_retries(call)
         except ApiError as error:
@@ -215,8 +218,7 @@ def _is_of(pod: Manifest, worker: Worker, instance: str) -> bool:
 
 
 async def _all(calls: Any) -> list[Any]:
-    """Make calls beside each other, and wait for all. Raises the error of one that will not do again, if there is
-    one."""
+    """Make calls concurrently and wait for all. Raises a permanent error, if there is one."""
     answers = await asyncio.gather(*calls, return_exceptions=True)
     errors = [answer for answer in answers if isinstance(answer, BaseException)]
     if errors:
@@ -225,7 +227,7 @@ async def _all(calls: Any) -> list[Any]:
 
 
 async def within(seconds: float, event: asyncio.Event) -> bool:
-    """Whether an event happens within so many seconds."""
+    """Whether an event is set within `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()

@@ -1,10 +1,10 @@
-"""Who leads among the schedulers of a cluster: a Lease elects one, as client-go's leader election does.
+"""Leader election among the schedulers of a cluster by a Lease, as in client-go.
 
 What must hold:
-- No two clocks are compared. A lease has expired for an observer who has not seen it change for the duration that is
-  written in it, by the observer's own clock.
-- A leader that cannot renew its lease knows so, and ends, before anybody else may take it.
-- Of two who write at the same time the API server accepts one (`resourceVersion`).
+- No two clocks are compared: a lease has expired for an observer who, by its own clock, has not seen it change for the
+  duration in its spec.
+- A leader that cannot renew its lease ends before another candidate may take it.
+- Of two concurrent writes the API server accepts one (`resourceVersion`).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 DEADLINE, PAUSE = 2 / 3, 1 / 6
-"""The parts of the duration after which a leader that could not renew ends, and between two tries."""
+"""Fractions of the duration: until a leader that could not renew ends, and between two tries."""
 
 LETTING_GO = 1.0
-"""Seconds that it may take to give the lease up at the end: it expires anyway."""
+"""Seconds to release the lease at the end; it expires anyway."""
 
 _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -49,7 +49,7 @@ def own_namespace(default: str) -> str:
 
 
 class Elector:
-    """One candidate for one Lease of `duration` seconds. `holder` is who holds it, as far as is known."""
+    """A candidate for a Lease of `duration` seconds. `holder` is its last known holder."""
 
     def __init__(self, api: Api, namespace: str, name: str, duration: int) -> None:
         self.holder = ""
@@ -81,7 +81,7 @@ class Elector:
             await asyncio.sleep(PAUSE * self._duration)
 
     async def hold(self) -> None:
-        """Renew the lease. Returns when that has failed for too long, or somebody else has it."""
+        """Renew the lease. Returns when that has failed for too long, or another holds it."""
         until = self.expires - (1 - DEADLINE) * self._duration
         while True:
             await asyncio.sleep(PAUSE * self._duration)
@@ -101,7 +101,7 @@ class Elector:
             until = asked + DEADLINE * self._duration
 
     async def release(self) -> None:
-        """Let another one have the lease at once."""
+        """Release the lease, so that another can take it at once."""
         with contextlib.suppress(ApiError, TimeoutError):
             async with asyncio.timeout(LETTING_GO):
                 await self._look()
@@ -110,7 +110,7 @@ class Elector:
         await self._api.close()
 
     async def _take(self) -> bool:
-        """Take the lease where it is nobody's, ours, or has expired."""
+        """Take the lease if it is free, ours or expired."""
         try:
             await self._look()
         except ApiError as error:
@@ -126,13 +126,13 @@ class Elector:
         return True
 
     async def _renew(self) -> bool:
-        """False where the lease is somebody else's."""
+        """Renew the lease; False if another holds it."""
         try:
             await self._put(self._identity, self._duration)
         except ApiError as error:
             if error.status != 409:
                 raise
-            await self._look()  # others may have changed a label, or the answer to our own change was lost
+            await self._look()  # another writer changed a label, or the answer to our own change was lost
             if self.holder != self._identity:
                 return False
             await self._put(self._identity, self._duration)
@@ -153,7 +153,7 @@ class Elector:
         self.uid = lease["metadata"]["uid"]
 
     def _spec(self, holder: str, duration: int) -> Object:
-        """The times are for people."""
+        """The spec of the Lease; its times are informative."""
         before = self._lease.get("spec", {})
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         same = before.get("holderIdentity") == holder
@@ -167,8 +167,8 @@ class Elector:
 
 
 class LeaseLeadership(Leadership):
-    """Who holds the Lease leads. It is renewed in a thread, so that a long piece of work in the event loop does not
-    cost it; should that piece go on when the lease expires, `end` ends the process."""
+    """Leadership by the Lease. A thread renews it, so that a busy event loop does not lose it; if the loop is still
+    blocked when the lease expires, `end` ends the process."""
 
     def __init__(self, elector: Elector, folder: StateFolder, end: Callable[[int], None] = os._exit) -> None:
         self._elector = elector
@@ -186,7 +186,7 @@ class LeaseLeadership(Leadership):
     async def acquire(self) -> None:
         self._thread.start()
         await self._in_thread(self._elector.acquire())
-        # For those who look for the scheduler on this machine; the folder's lock decides nothing here.
+        # For clients on this machine that look for the scheduler; the folder's lock decides nothing here.
         with contextlib.suppress(Conflict, OSError):
             self._folder.lock()
 

@@ -1,18 +1,20 @@
-"""The objects that an attempt is made of: plain functions from what is known to what the API takes.
+"""The API objects of an attempt, built by pure functions.
 
 ```
 ConfigMap  runai-agent-<hash>          the agent, one file, the same for all
+Pod        runai-<job>-<attempt>-0     the first worker's, which everything below belongs to
 Pod        runai-<job>-<attempt>-<rank>
-Secret     runai-<job>-<attempt>       the agents' tokens; belongs to the pods
-Service    runai-<job>-<attempt>       headless, for a gang's names; belongs to the pods
+Secret     runai-<job>-<attempt>       the agents' tokens
+Service    runai-<job>-<attempt>       headless, for a gang's names
 ```
 
-What must hold: a pod's own fields are over the template's, and no other pod than its own reads a worker's token. A pod
-keeps to Kubernetes' "restricted" standard unless the template says otherwise.
+What must hold: the scheduler's fields take precedence over the template's, and only a worker's own pod can read its
+token. A pod meets Kubernetes' "restricted" standard unless the template says otherwise.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
@@ -29,9 +31,9 @@ from scheduler.model import ONE, Container, JobId, Shape
 
 Manifest = dict[str, Any]
 
-AGENT = "agent.py"
+AGENT = "agent.pyz"
 FOLDER = "/runai"
-"""Where the agent is in a container, and its work beside it."""
+"""Paths in a container: the agent and its working folder."""
 
 END = f"{FOLDER}/end"
 """The container's termination message: how its worker ended."""
@@ -41,23 +43,25 @@ LONGEST_GRACE = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class PodPlan:
-    """A worker's pod, as it is to be: on which node, with how many GPUs and what beside them."""
+    """The plan of a worker's pod: its node, GPUs and other resources. If it has part of a GPU, `part` is the resource
+    of which it requests one."""
 
     worker: Worker
     node: str
     gpus: int
     shape: Shape | None = None
+    part: str = ""
 
 
-def agent_config_map(agent: str, settings: Kubernetes) -> Manifest:
-    """The agent in a ConfigMap that never changes: another agent has another name."""
-    digest = hashlib.sha256(agent.encode()).hexdigest()[:16]
+def agent_config_map(agent: bytes, settings: Kubernetes) -> Manifest:
+    """The agent in an immutable ConfigMap, named by the agent's hash."""
+    digest = hashlib.sha256(agent).hexdigest()[:16]
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": f"runai-agent-{digest}", "namespace": settings.namespace, "labels": dict(MANAGED_BY)},
         "immutable": True,
-        "data": {AGENT: agent},
+        "binaryData": {AGENT: base64.b64encode(agent).decode()},
     }
 
 
@@ -69,9 +73,10 @@ def pod(
     container: Container,
     config_map: str,
     settings: Kubernetes,
+    owners: Sequence[Manifest] = (),
 ) -> Manifest:
-    """A worker's pod, not yet bound. `about` is for people who read it; `size` is that of the gang; `container` is what
-    the job has chosen, or its notebook is made of."""
+    """A worker's pod, unbound. `about` describes it to people; `size` is that of the gang; `container` comes from the
+    job or from its notebook; `owners` are its owner references."""
     worker = plan.worker
     name = attempt_name(worker.job, worker.attempt)
     merged = merge(_defaults(settings), _chosen(container))
@@ -88,13 +93,14 @@ def pod(
             "namespace": settings.namespace,
             "labels": {**labels, RANK: str(worker.rank)},
             "annotations": {**metadata.get("annotations", {}), **about},
+            "ownerReferences": list(owners),
         },
         "spec": merged["spec"],
     }
 
 
 def _defaults(settings: Kubernetes) -> Manifest:
-    """What the template may change."""
+    """The fields that the template may change."""
     return {
         "spec": {
             "automountServiceAccountToken": False,
@@ -119,14 +125,14 @@ def _defaults(settings: Kubernetes) -> Manifest:
 
 
 def _chosen(container: Container) -> Manifest:
-    """What comes with the job, and the template may change."""
+    """The fields that come from the job and that the template may change."""
     image = {} if container.image is None else {"image": container.image}
     worker = {"name": CONTAINER, **image, "volumeMounts": list(container.mounts)}
     return {"spec": {"containers": [worker], "volumes": list(container.volumes)}}
 
 
 def _own(plan: PodPlan, grace: float, config_map: str, settings: Kubernetes) -> Manifest:
-    """What it may not."""
+    """The fields that the template may not change."""
     worker = plan.worker
     token = {"name": attempt_name(worker.job, worker.attempt), "key": str(worker.rank)}
     return {
@@ -164,7 +170,9 @@ def _own(plan: PodPlan, grace: float, config_map: str, settings: Kubernetes) -> 
 def _resources(plan: PodPlan, settings: Kubernetes) -> Manifest:
     requests: dict[str, str] = {}
     limits: dict[str, str] = {}
-    if plan.gpus:
+    if plan.part:
+        limits[plan.part] = "1"
+    elif plan.gpus:
         limits[settings.gpu_resource] = str(plan.gpus)
     if plan.shape is not None and plan.shape.cpus:
         requests["cpu"] = f"{plan.shape.cpus * 1000 // ONE}m"
@@ -178,12 +186,12 @@ def hostname(rank: int) -> str:
 
 
 def address(worker: Worker, namespace: str) -> str:
-    """The name by which the other workers of a gang reach one."""
+    """The DNS name of a worker for the others of its gang."""
     return f"{hostname(worker.rank)}.{attempt_name(worker.job, worker.attempt)}.{namespace}.svc"
 
 
 def termination_grace(grace: float, settings: Kubernetes) -> int:
-    """The whole seconds that a pod has to end, of which a worker has `grace`."""
+    """The termination grace period of a pod in whole seconds, of which its worker gets `grace`."""
     return min(math.ceil(grace) + settings.upload_seconds, LONGEST_GRACE)
 
 
@@ -202,7 +210,7 @@ def secret(
 
 
 def service(job: JobId, attempt: int, owners: Sequence[Manifest], settings: Kubernetes) -> Manifest:
-    """Names for the pods of a gang, also before they are ready."""
+    """The Service that gives the pods of a gang their DNS names, even before they are ready."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -216,7 +224,7 @@ def service(job: JobId, attempt: int, owners: Sequence[Manifest], settings: Kube
 
 
 def _belongs(job: JobId, attempt: int, owners: Sequence[Manifest], settings: Kubernetes) -> Manifest:
-    """Metadata of what goes with the last of its pods."""
+    """Metadata of an object that is owned by the attempt's first pod."""
     return {
         "name": attempt_name(job, attempt),
         "namespace": settings.namespace,
@@ -225,13 +233,21 @@ def _belongs(job: JobId, attempt: int, owners: Sequence[Manifest], settings: Kub
     }
 
 
+def owners_of(container: Container, settings: Kubernetes) -> list[Manifest]:
+    """The owners of a job's first pod; none from another namespace, which Kubernetes does not allow."""
+    owner = container.owner
+    if owner is None or owner["namespace"] != settings.namespace:
+        return []
+    return [{name: owner[name] for name in ("apiVersion", "kind", "name", "uid")}]
+
+
 def owner(name: str, uid: str) -> Manifest:
-    """A pod as the owner of something."""
+    """The owner reference to a pod."""
     return {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}
 
 
 def binding(namespace: str, name: str, uid: str, node: str) -> Manifest:
-    """A pod, and no later one of its name, onto a node."""
+    """The binding of a pod to a node; `uid` excludes a later pod of the same name."""
     return {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -241,7 +257,7 @@ def binding(namespace: str, name: str, uid: str, node: str) -> Manifest:
 
 
 def event(pod: PodView, reason: str, message: str, at: str, *, warning: bool = False) -> Manifest:
-    """What the events of a pod tell people; `at` is a time as the API writes it."""
+    """An event of a pod; `at` is a time in the API's format."""
     return {
         "apiVersion": "v1",
         "kind": "Event",

@@ -1,10 +1,10 @@
-"""A copy of a collection of objects that follows the cluster's: listed once, then watched.
+"""A local copy of a collection of the cluster's objects: listed once, then watched.
 
 What must hold:
-- `changed` is called for every difference, in order, and for what an object was like when it was deleted.
-- A watch that ends goes on from where it was. One that is too old (410), or tells of what cannot be understood, is
-  begun anew with a list, and what went meanwhile is told as gone.
-- A server that does not answer is asked again after increasing delays; until then the copy stays as it is.
+- `changed` is called for every difference, in order, and with the last state of a deleted object.
+- A watch that ends is resumed. After one that is too old (410) or has an unreadable event, the objects are listed
+  again, and those that have gone are reported.
+- A server that does not answer is retried with increasing delays; until then the copy does not change.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 PAGE = 500
-"""Objects that are listed at once."""
+"""Objects per page of a list."""
 
 WATCH = 300
-"""Seconds that a watch takes at the most: one whose connection is dead without a word is noticed then."""
+"""Maximum seconds of a watch: this bounds how long a dead connection goes unnoticed."""
 
 SHORTEST, LONGEST = 0.1, 10.0
 """Seconds between two tries."""
 
 
 class Mirror(Generic[T]):
-    """The objects of a collection by namespace and name, each as `view` makes of it.
+    """The objects of a collection by namespace and name, each converted by `view`.
 
-    `changed(before, after)` tells of a difference: `None` before for what is new, after for what is gone.
+    `changed(before, after)` reports a difference: `before` is `None` for a new object, `after` for a deleted one.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Mirror(Generic[T]):
         self.items: dict[str, T] = {}
 
     async def open(self) -> None:
-        """List the objects, and watch them from now on. Raises `ApiError`."""
+        """List the objects and start to watch them. Raises `ApiError`."""
         await self._list()
         self._task = asyncio.get_running_loop().create_task(self._follow())
 
@@ -97,7 +97,7 @@ class Mirror(Generic[T]):
         self._version = page["metadata"]["resourceVersion"]
 
     async def _watch(self) -> None:
-        seconds = WATCH + random.randrange(60)  # not all watches at the same moment
+        seconds = WATCH + random.randrange(60)  # spreads the watches out
         lines = self._api.lines(
             self._path,
             seconds,

@@ -1,4 +1,4 @@
-"""How the objects of a job are called, and the labels that tell whose they are."""
+"""The names of a job's objects, and the labels that identify their owner."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SCHEDULER = "jupyter-runai"
 
 
 def attempt_name(job: JobId, attempt: int) -> str:
-    """The Secret and the Service of an attempt; its pods are called after it."""
+    """The name of an attempt's Secret and Service, and the prefix of its pods' names."""
     return f"runai-{job.lower()}-{attempt}"
 
 
 def lease_name(instance: str) -> str:
-    """The Lease by which the schedulers of an instance elect their leader."""
+    """The name of the Lease for the leader election of an instance."""
     return f"runai-{instance}"
 
 

@@ -1,4 +1,5 @@
-"""The nodes of a pool, made of those of the cluster. Pure: a node object and what others use of it in, a `Node` out."""
+"""The conversion of the cluster's nodes into the pool's. Pure: the input is a node object and its foreign use; the
+output is a `Node`."""
 
 from __future__ import annotations
 
@@ -7,13 +8,28 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler.engines.kubernetes.names import NODE_POOL
-from scheduler.engines.kubernetes.podviews import Amounts, Object
+from scheduler.engines.kubernetes.podviews import Amounts, GpuResources, Object
 from scheduler.engines.kubernetes.quantities import count, mib, milli
-from scheduler.model import ONE, Environment, ForeignUse, MiB, Milli, Node, NodeName, Pool
+from scheduler.model import (
+    ONE,
+    Environment,
+    ForeignUse,
+    GpuType,
+    Isolation,
+    MiB,
+    Milli,
+    Node,
+    NodeName,
+    NodePoolName,
+    Pool,
+)
 from scheduler.telemetry.nvml import short_name
 
 PRODUCT, MEMORY = "nvidia.com/gpu.product", "nvidia.com/gpu.memory"
-"""GPU feature discovery's labels: `NVIDIA-A100-SXM4-80GB`, and the MiB of one GPU."""
+"""GPU feature discovery's labels: the product (`NVIDIA-A100-SXM4-80GB`) and the MiB of one GPU."""
+
+SHARING = "nvidia.com/gpu.sharing-strategy"
+"""Its label for how the device plugin shares a GPU: `mps`, `time-slicing` or `none`."""
 
 TOPOLOGY: Mapping[str, str] = {
     "zone": "topology.kubernetes.io/zone",
@@ -22,14 +38,15 @@ TOPOLOGY: Mapping[str, str] = {
     "leaf": "network.topology.nvidia.com/leaf",
     "clique": "nvidia.com/gpu.clique",
 }
-"""The label of a node that names its domain of each level of the topology."""
+"""The labels of a node that name its domain at each level of the topology."""
 
 Toleration = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node of the cluster. `ready`: it can be reached; `open`: and it takes pods of ours."""
+    """A node of the cluster. `ready`: it is reachable; `open`: it also accepts our pods. `part` is the resource by
+    which it offers parts of GPUs; `gpu_parts` as in `Node`."""
 
     name: str
     gpus: int
@@ -37,38 +54,56 @@ class NodeView:
     memory: MiB
     ready: bool
     open: bool
-    gpu_type: str | None = None
+    gpu_type: GpuType | None = None
     gpu_memory: MiB | None = None
-    pool: str | None = None
+    pool: NodePoolName | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    part: str = ""
+    gpu_parts: int = 0
+    isolation: Isolation = Isolation.UNKNOWN
 
 
 def node_view(
-    node: Object, gpu_resource: str, topology: Mapping[str, str], tolerations: Iterable[Toleration]
+    node: Object, offers: GpuResources, topology: Mapping[str, str], tolerations: Iterable[Toleration]
 ) -> NodeView:
-    """What is kept of a node."""
+    """The part of a node object that is kept."""
     spec, status = node.get("spec", {}), node.get("status", {})
     labels = node["metadata"].get("labels") or {}
     has = status.get("allocatable") or {}
     product, memory = labels.get(PRODUCT), labels.get(MEMORY, "")
     ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in status.get("conditions") or ())
     taints = spec.get("taints") or ()
+    gpus, part = count(has.get(offers.whole, 0)), ""
+    gpu_parts = 1 if offers.parts else 0
+    if not gpus:  # a node offers whole GPUs, or parts of one kind
+        part = next((name for name in sorted(offers.parts) if count(has.get(name, 0))), "")
+        gpu_parts = offers.parts.get(part, gpu_parts)
+        gpus = count(has.get(part, 0)) // gpu_parts if part else 0
     return NodeView(
         name=node["metadata"]["name"],
-        gpus=count(has.get(gpu_resource, 0)),
+        gpus=gpus,
         cpus=milli(has.get("cpu", 0)),
         memory=mib(has.get("memory", 0)),
         ready=ready,
         open=ready and not spec.get("unschedulable") and takes(taints, tuple(tolerations)),
-        gpu_type=short_name(product) if product else None,
+        gpu_type=GpuType(short_name(product.removesuffix("-SHARED"))) if product else None,
         gpu_memory=int(memory) if memory.isdecimal() else None,
         pool=labels.get(NODE_POOL),
         labels={level: labels[label] for level, label in topology.items() if label in labels},
+        part=part,
+        gpu_parts=gpu_parts,
+        isolation=_isolation(part, labels.get(SHARING, "")),
     )
 
 
+def _isolation(part: str, sharing: str) -> Isolation:
+    if "/mig-" in part:
+        return Isolation.MIG
+    return Isolation(sharing) if part and sharing in (Isolation.MPS, Isolation.TIME_SLICING) else Isolation.UNKNOWN
+
+
 def takes(taints: Iterable[Mapping[str, Any]], tolerations: Iterable[Toleration]) -> bool:
-    """Whether a node with these taints takes a pod with these tolerations."""
+    """Whether a node with these taints accepts a pod with these tolerations."""
     return all(
         taint.get("effect") == "PreferNoSchedule" or any(_tolerates(each, taint) for each in tolerations)
         for taint in taints
@@ -83,17 +118,19 @@ def _tolerates(toleration: Toleration, taint: Mapping[str, Any]) -> bool:
     return toleration.get("key") == taint.get("key") and toleration.get("value", "") == taint.get("value", "")
 
 
-def node_pool_of(view: NodeView, pool: Pool) -> str | None:
-    """The node pool that a node belongs to: the one that its label names, else the first for training where it has
-    GPUs. None: it is not ours to use."""
+def node_pool_of(view: NodeView, pool: Pool) -> NodePoolName | None:
+    """The node pool of a node: the one in its label, else the first for training if it has GPUs; None if the pool does
+    not use it."""
     if view.pool is not None:
         return view.pool if any(view.pool == each.name for each in pool.node_pools) else None
     training = (each.name for each in pool.node_pools if each.environment is Environment.TRAIN)
     return next(training, None) if view.gpus else None
 
 
-def node_of(view: NodeView, node_pool: str, used: Amounts) -> Node:
-    """A node of the pool, of which others use that much."""
+def node_of(view: NodeView, node_pool: NodePoolName, used: Amounts) -> Node:
+    """The node of the pool, with `used` as its foreign use."""
+    whole = min(used.gpus, view.gpus) * ONE
+    parts = min(used.parts, view.gpus * view.gpu_parts) * (ONE // view.gpu_parts) if view.part else 0
     return Node(
         name=NodeName(view.name),
         gpus=view.gpus,
@@ -104,5 +141,7 @@ def node_of(view: NodeView, node_pool: str, used: Amounts) -> Node:
         node_pool=node_pool,
         labels=view.labels,
         schedulable=view.open,
-        foreign=ForeignUse(unnumbered=min(used.gpus, view.gpus) * ONE, cpus=used.cpus, memory=used.memory),
+        foreign=ForeignUse(unnumbered=parts if view.part else whole, cpus=used.cpus, memory=used.memory),
+        gpu_parts=view.gpu_parts,
+        isolation=view.isolation,
     )

@@ -1,7 +1,7 @@
-"""What users' notebook servers are made of, read from their pods, so that jobs can have the same.
+"""The images and volumes of users' notebook servers, read from their pods, so that jobs can use the same.
 
-What must hold: a job gets nothing of a server that is not its owner's, and no volume that its pod could not have: one
-that belongs to another namespace, or that only one node at a time can mount.
+What must hold: a job gets nothing from another user's server, and no volume that its pod cannot mount: one of another
+namespace, or one that only one node at a time can mount.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from scheduler.errors import Invalid, Unavailable
 from scheduler.model import Container, UserName
 
 USER = "hub.jupyter.org/username"
-"""The annotation by which KubeSpawner says whose server a pod is."""
+"""KubeSpawner's annotation with the user of a server's pod."""
 
 ANYWHERE = frozenset({"azureFile", "cephfs", "csi", "emptyDir", "glusterfs", "hostPath", "image", "nfs"})
-"""Kinds of volumes that a pod of another namespace, on another node, can have as well."""
+"""Kinds of volumes that a pod in another namespace and on another node can mount as well."""
 
 IN_THE_NAMESPACE = frozenset({"configMap", "persistentVolumeClaim", "secret"})
-"""Those that only a pod of the same namespace can have."""
+"""Kinds that only a pod in the same namespace can mount."""
 
 SHARED = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 """Access modes of a claim whose volume several nodes can mount."""
 
 
 class ClusterNotebooks(Notebooks):
-    """Those that a hub creates in the namespace for notebooks."""
+    """The notebook servers that a hub creates in the namespace for notebooks."""
 
     def __init__(self, api: Api, settings: Kubernetes) -> None:
         self._api = api
@@ -39,7 +39,7 @@ class ClusterNotebooks(Notebooks):
     async def container(self, user: UserName, server: str) -> Container:
         namespace = self._settings.notebooks_namespace
         try:
-            # Pods of all namespaces may be listed; to get one would take another right.
+            # The scheduler may list the pods of all namespaces; to get one would need another permission.
             path = f"/api/v1/namespaces/{namespace}/pods"
             found = (await self._api.get(path, fieldSelector=f"metadata.name={server}"))["items"]
             if not found or (found[0]["metadata"].get("annotations") or {}).get(USER) != user:
@@ -68,8 +68,8 @@ class ClusterNotebooks(Notebooks):
 
 
 def container_of(pod: Object, allowed: Iterable[str], claims: Iterable[str], *, volumes: bool) -> Container:
-    """What a job has of a server's pod: its image, and with `volumes` those of the `allowed` kinds; of claims those
-    named."""
+    """The container of a job from a server's pod: its image and, with `volumes`, its volumes of the `allowed` kinds and
+    of the named claims."""
     spec = pod["spec"]
     notebook = spec["containers"][0]
     found = {
@@ -83,6 +83,6 @@ def container_of(pod: Object, allowed: Iterable[str], claims: Iterable[str], *, 
 
 
 def _claim(volume: Mapping[str, Any]) -> str | None:
-    """The claim that a volume is of."""
+    """The claim of a volume, if it has one."""
     claim: str | None = (volume.get("persistentVolumeClaim") or {}).get("claimName")
     return claim

@@ -1,9 +1,8 @@
-"""How a pod of ours stands, read from the pod: the worker's state, whose fault it is that it does not run, and a
-sentence for people.
+"""The state of one of our pods: the worker's state, the fault if it does not run, and a sentence for people.
 
-Pure: one table of what kubelets, the scheduler's rivals and the control plane write into a pod. Sources: the API's
-reference of `PodStatus` and `ContainerStateWaiting`, `pkg/kubelet` (`images/types.go`, `lifecycle/predicate.go`,
-`eviction/`), and the reasons of the condition `DisruptionTarget`.
+Pure: a table of what kubelets, other schedulers and the control plane write into a pod. Sources: the API reference of
+`PodStatus` and `ContainerStateWaiting`, `pkg/kubelet` (`images/types.go`, `lifecycle/predicate.go`, `eviction/`), and
+the reasons of the condition `DisruptionTarget`.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ _DISRUPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class PodStatus:
-    """`state` is as far as the pod alone tells: what its container runs is for the agent in it to say.
+    """`state` is what the pod alone shows; the agent reports the state of the process in it.
 
-    `fault` is there where the worker cannot run, or will not run on. `deleting`: somebody is ending the pod.
-    `message` is what its container has said at its end; `ended` when that was, in seconds since the epoch as text.
+    `fault` is set if the worker cannot run or cannot continue. `deleting`: the pod is being deleted. `message` is its
+    container's termination message; `ended` the time of its end, in seconds since the epoch as text.
     """
 
     state: WorkerState
@@ -74,7 +73,7 @@ def pod_status(pod: Mapping[str, Any]) -> PodStatus:
 
 
 def _first_waiting(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the container waits for; an init container comes before it."""
+    """Why the container waits, with init containers first."""
     every: Iterable[Mapping[str, Any]] = (
         *(status.get("initContainerStatuses") or ()),
         *(status.get("containerStatuses") or ()),
@@ -117,7 +116,7 @@ def _waiting(pod: Mapping[str, Any], waiting: Mapping[str, Any]) -> PodStatus:
 
 
 def _over(status: Mapping[str, Any], terminated: Mapping[str, Any], deleting: bool) -> PodStatus:
-    """Its container, or all of the pod, has ended."""
+    """The status of a pod that has ended, or whose container has."""
     message = terminated.get("message", "")
     how = terminated.get("reason", "")
     if found := _disruption(status):
@@ -158,7 +157,7 @@ def _of_the_pod(status: Mapping[str, Any]) -> tuple[str, Fault] | None:
 
 
 def _disruption(status: Mapping[str, Any]) -> tuple[str, Fault] | None:
-    """Who ended it, where that was neither it nor we."""
+    """The cause of an end that came neither from the pod nor from the scheduler."""
     for condition in status.get("conditions") or ():
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
             reason = condition.get("reason", "")
@@ -178,7 +177,7 @@ def _failed(reason: str, fault: Fault) -> PodStatus:
 
 
 def _short(message: str, most: int = 300) -> str:
-    """A message of the cluster's, as one line that ends with a full stop."""
+    """A message of the cluster as one line that ends with a full stop."""
     line = " ".join(message.split())
     if not line:
         return ""

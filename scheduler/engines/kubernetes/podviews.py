@@ -1,12 +1,12 @@
-"""What the scheduler keeps of a pod that it has read: who uses how much of which node, and how our own pods stand.
+"""The scheduler's view of a pod: its use of its node, and the state of our own pods.
 
-Pure. Of every pod of the cluster as little as possible is kept: there may be tens of thousands.
+Pure. Views are small: a cluster may have tens of thousands of pods.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler.engines.agents.tokens import Worker
@@ -16,27 +16,38 @@ from scheduler.engines.kubernetes.quantities import count, mib, milli
 from scheduler.model import JobId, MiB, Milli, SessionId
 
 Object = Mapping[str, Any]
-"""An object of the API, as it is in JSON."""
+"""An API object as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuResources:
+    """The GPU resources of a cluster: `whole` GPUs, and parts, each with their number per GPU."""
+
+    whole: str
+    parts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """What a pod asks of its node."""
+    """The requests of a pod; `parts` are parts of GPUs."""
 
     gpus: int = 0
     cpus: Milli = 0
     memory: MiB = 0
+    parts: int = 0
 
     def __add__(self, other: Amounts) -> Amounts:
-        return Amounts(self.gpus + other.gpus, self.cpus + other.cpus, self.memory + other.memory)
+        return Amounts(
+            self.gpus + other.gpus, self.cpus + other.cpus, self.memory + other.memory, self.parts + other.parts
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """A pod. `ended`: its containers will not run again, and it uses nothing of its node.
+    """A pod. `ended`: its containers will not run again, and it uses no resources of its node.
 
-    `worker` and `status` are there for pods of workers only, `session` for those of sessions' servers. `deleting`:
-    somebody is ending it.
+    `worker` and `status` are set for workers' pods only, `session` for those of sessions. `deleting`: the pod is being
+    deleted.
     """
 
     name: str
@@ -51,8 +62,8 @@ class PodView:
     deleting: bool = False
 
 
-def pod_view(pod: Object, instance: str, gpu_resource: str) -> PodView:
-    """What is kept of a pod; `instance` says which pods are ours."""
+def pod_view(pod: Object, instance: str, offers: GpuResources) -> PodView:
+    """The view of a pod; `instance` identifies our pods."""
     metadata, spec, status = pod["metadata"], pod.get("spec", {}), pod.get("status", {})
     labels = metadata.get("labels") or {}
     worker = _worker(labels, instance)
@@ -62,7 +73,7 @@ def pod_view(pod: Object, instance: str, gpu_resource: str) -> PodView:
         namespace=metadata["namespace"],
         uid=metadata["uid"],
         node=spec.get("nodeName") or None,
-        amounts=amounts(spec, gpu_resource),
+        amounts=amounts(spec, offers),
         ended=status.get("phase") in ("Succeeded", "Failed"),
         worker=worker,
         status=None if worker is None else pod_status(pod),
@@ -76,39 +87,40 @@ def _worker(labels: Mapping[str, str], instance: str) -> Worker | None:
         if labels.get(INSTANCE) == instance:
             return Worker(JobId(labels[JOB]), int(labels[ATTEMPT]), int(labels[RANK]))
     except (KeyError, ValueError):
-        pass  # somebody has written our label on a pod of their own
+        pass  # a foreign pod with our label
     return None
 
 
-def amounts(spec: Object, gpu_resource: str) -> Amounts:
-    """What a pod asks for: its containers and sidecars together, or more where an init container asks for more.
+def amounts(spec: Object, offers: GpuResources) -> Amounts:
+    """The requests of a pod: the sum over its containers and sidecars, or that of an init container if it is larger.
 
     See "How Pods with resource requests are scheduled" in Kubernetes' documentation.
     """
-    running = _sum(_requests(container, gpu_resource) for container in spec.get("containers") or ())
+    running = _sum(_requests(container, offers) for container in spec.get("containers") or ())
     most, sidecars = Amounts(), Amounts()
     for container in spec.get("initContainers") or ():
-        own = _requests(container, gpu_resource)
+        own = _requests(container, offers)
         if container.get("restartPolicy") == "Always":
             sidecars += own
             most = _most(most, sidecars)
         else:
             most = _most(most, sidecars + own)
-    overhead = _amounts(spec.get("overhead") or {}, gpu_resource)
+    overhead = _amounts(spec.get("overhead") or {}, offers)
     return _most(running + sidecars, most) + overhead
 
 
-def _requests(container: Object, gpu_resource: str) -> Amounts:
-    """A limit stands for a request that is not there."""
+def _requests(container: Object, offers: GpuResources) -> Amounts:
+    """The requests of a container; a limit is the default for a missing request."""
     resources = container.get("resources") or {}
-    return _amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})}, gpu_resource)
+    return _amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})}, offers)
 
 
-def _amounts(resources: Mapping[str, str], gpu_resource: str) -> Amounts:
+def _amounts(resources: Mapping[str, str], offers: GpuResources) -> Amounts:
     return Amounts(
-        count(resources.get(gpu_resource, 0)),
+        count(resources.get(offers.whole, 0)),
         milli(resources.get("cpu", 0), up=True),
         mib(resources.get("memory", 0), up=True),
+        sum(count(resources[part]) for part in offers.parts.keys() & resources.keys()),
     )
 
 
@@ -117,4 +129,9 @@ def _sum(each: Iterable[Amounts] | Iterator[Amounts]) -> Amounts:
 
 
 def _most(one: Amounts, other: Amounts) -> Amounts:
-    return Amounts(max(one.gpus, other.gpus), max(one.cpus, other.cpus), max(one.memory, other.memory))
+    return Amounts(
+        max(one.gpus, other.gpus),
+        max(one.cpus, other.cpus),
+        max(one.memory, other.memory),
+        max(one.parts, other.parts),
+    )

@@ -1,12 +1,13 @@
 """Kubernetes' quantities (`500m`, `16Gi`, `1e3`) in the model's units.
 
-What a node has is rounded down and what a pod asks for is rounded up, so a node is never given out beyond its end.
+Capacities are rounded down and requests are rounded up, so a node is never overcommitted.
 """
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 from scheduler.model import ONE, MiB, Milli
 
@@ -17,8 +18,9 @@ _SUFFIXES = {
 }
 
 
+@lru_cache(maxsize=4096)  # the pods of a cluster use few different quantities
 def quantity(text: str | float) -> Fraction:
-    """The number that a quantity is. Raises `ValueError` for what is none."""
+    """Parse a quantity. Raises `ValueError`."""
     text = str(text).strip()
     digits = text.rstrip("numkKMGTPEi")
     suffix = text[len(digits) :]
@@ -28,17 +30,17 @@ def quantity(text: str | float) -> Fraction:
 
 
 def milli(text: str | float, *, up: bool = False) -> Milli:
-    """In thousandths, of a CPU say."""
+    """A quantity in thousandths, for example of a CPU."""
     return _whole(quantity(text) * ONE, up)
 
 
 def mib(text: str | float, *, up: bool = False) -> MiB:
-    """Bytes in MiB."""
+    """A quantity of bytes in MiB."""
     return _whole(quantity(text) / 2**20, up)
 
 
 def count(text: str | float) -> int:
-    """How many of what is only there whole."""
+    """A quantity as an integer."""
     return math.floor(quantity(text))
 
 

@@ -1,4 +1,4 @@
-"""Why the API server does not let a pod come about: a sentence for people, and whose fault it is. Pure."""
+"""Why the API server refuses a pod: a sentence for people, and whose fault it is. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _QUOTA = re.compile(r"exceeded quota: (?P<quota>[^,]+), (?P<what>.*)")
 
 
 def refusal(error: ApiError) -> tuple[str, Fault]:
-    """Of a call that will not do by being repeated at once."""
+    """The sentence and the fault of a call that an immediate retry will not help."""
     said = " ".join(error.message.split())
     if found := _QUOTA.search(said):
         return f"the quota {found['quota']} of its namespace does not allow its pod now: {found['what']}.", Fault.ENGINE

@@ -1,4 +1,4 @@
-"""Calls that are made until they are answered well."""
+"""Retries of API calls until they succeed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeVar
 from scheduler.engines.kubernetes.api import ApiError
 
 SHORTEST, LONGEST = 0.1, 10.0
-"""Seconds between two tries while the API server does not answer."""
+"""Seconds between tries while the API server does not answer."""
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ def retry_delays() -> Iterator[float]:
 
 
 async def with_retries(call: Callable[[], Awaitable[T]]) -> T:
-    """Repeat a call until it succeeds. Raises `ApiError` where it is refused for good."""
+    """Repeat a call until it succeeds. Raises `ApiError` for a permanent refusal."""
     for pause in retry_delays():
         try:
             return await call()

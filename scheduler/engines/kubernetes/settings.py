@@ -1,4 +1,4 @@
-"""What an administrator sets of this engine, in `jupyter_runai_config.py` as `c.Kubernetes.image` and so on."""
+"""The settings of this engine, in `jupyter_runai_config.py` as `c.Kubernetes.image` and so on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Kubernetes(Configurable):
     instance = Unicode(
         "default",
         config=True,
-        help="Tells the pods of this scheduler from those of others in the same cluster, each of which needs its own.",
+        help="Identifies the pods of this scheduler; each scheduler of a cluster needs its own.",
     )
     url = Unicode(
         config=True,
@@ -48,10 +48,17 @@ class Kubernetes(Configurable):
         help="Whether jobs that are sent from a notebook server mount its volumes, where several nodes can.",
     )
     gpu_resource = Unicode("nvidia.com/gpu", config=True, help="The resource that a node offers its GPUs as.")
+    gpu_parts = Dict(
+        value_trait=Integer(min=2, max=31),
+        key_trait=Unicode(),
+        config=True,
+        help="The resources that nodes offer parts of GPUs as, and into how many parts a GPU is divided, e.g. "
+        '`{"nvidia.com/mig-1g.10gb": 7, "nvidia.com/gpu.shared": 4}`. Default: none; jobs use whole GPUs.',
+    )
     topology_labels = Dict(
         dict(TOPOLOGY),
         config=True,
-        help="For each level of the pool's topology the label of a node that names its domain.",
+        help="The node label that names the domain, for each level of the pool's topology.",
     )
     tolerations = List(
         [{"key": "nvidia.com/gpu", "operator": "Exists"}],
@@ -60,7 +67,7 @@ class Kubernetes(Configurable):
     )
     pod_template = Dict(
         config=True,
-        help="What pods have beside what the scheduler gives them: a PodTemplateSpec (`metadata`, `spec`), merged as "
+        help="What pods have in addition to what the scheduler sets: a PodTemplateSpec (`metadata`, `spec`), merged as "
         "kubectl does. The container is called `worker`.",
     )
     upload_seconds = Integer(
@@ -73,7 +80,7 @@ class Kubernetes(Configurable):
         3600,
         min=1,
         config=True,
-        help="Seconds that a pod has on its node to start, with the pull of its image. After that its job is queued "
+        help="Seconds that a pod has to pull its image and start on its node. After that its job is queued "
         "again and avoids the node for a while.",
     )
     lease_seconds = Integer(
@@ -81,8 +88,8 @@ class Kubernetes(Configurable):
         min=2,
         max=60,
         config=True,
-        help="Seconds after which a standby takes over from a leader that it does not hear of. A leader that cannot "
-        "renew its Lease for two thirds of that ends.",
+        help="Seconds after which a standby takes over from a leader that it has not heard from. A leader that cannot "
+        "renew its Lease for two thirds of this time stops.",
     )
 
     @property
@@ -98,11 +105,17 @@ class Kubernetes(Configurable):
         return template
 
     def check(self) -> None:
-        """Raises `Invalid` where something is missing, or is none of the options."""
+        """Raises `Invalid` for a missing or invalid setting."""
         known = self.trait_names(config=True)
         for name in self.config.get("Kubernetes", {}):
             if name not in known:
                 raise Invalid(f"There is no option Kubernetes.{name}; choose among: {', '.join(known)}.", field=name)
+        if self.gpu_resource in self.gpu_parts:
+            raise Invalid(
+                f"c.Kubernetes.gpu_parts names {self.gpu_resource}, which whole GPUs are offered as. Have the device "
+                "plugin rename what it shares (renameByDefault).",
+                field="gpu_parts",
+            )
         for name, why in (("image", "the image that jobs run in"), ("url", "the address at which pods reach it")):
             if not getattr(self, name):
                 raise Invalid(f"The Kubernetes engine needs {why}: set c.Kubernetes.{name}.", field=name)

@@ -1,7 +1,7 @@
-"""An administrator's pod template, checked and merged as `kubectl patch` merges (strategic merge).
+"""The administrator's pod template: checked, and merged as by `kubectl patch` (strategic merge).
 
-Objects are merged name by name, `null` takes a field away, and lists whose items have a key are merged by it; any other
-list is replaced. See "Strategic merge patch" in Kubernetes' documentation; the keys are those of its API reference.
+Objects are merged key by key, `null` removes a field, and lists whose items have a merge key are merged by it; other
+lists are replaced. See "Strategic merge patch" in Kubernetes' documentation; the keys are those of its API reference.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OURS = {
 
 
 def merge(base: Any, over: Any, key: str | None = None) -> Any:
-    """`base` with `over` laid over it."""
+    """`base` patched with `over`."""
     if isinstance(over, Mapping):
         merged = dict(base) if isinstance(base, Mapping) else {}
         for name, value in over.items():
@@ -57,7 +57,7 @@ def merge(base: Any, over: Any, key: str | None = None) -> Any:
 
 
 def check_template(template: Mapping[str, Any]) -> None:
-    """Raises `Invalid` for what is no pod template, or sets what only the scheduler can."""
+    """Raises `Invalid` for an invalid pod template, or one that sets the scheduler's own fields."""
     _only(template, ("metadata", "spec"), "pod_template")
     metadata, spec = template.get("metadata", {}), template.get("spec", {})
     _object(metadata, "metadata")

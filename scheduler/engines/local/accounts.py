@@ -1,10 +1,10 @@
-"""The user that runs jobs: the scheduler's own for all, or for each the system user who owns it.
+"""The user that runs jobs: the scheduler's own for all of them, or each job's owner as a system user.
 
 What must hold where jobs run as their owners:
-- None runs as root, whoever sent it.
-- An owner can enter a job's working, checkpoint and output folder of their own, and read nothing else below the state
+- No job runs as root.
+- An owner can enter the working, checkpoint and output folders of their jobs, and read nothing else below the state
   folder.
-- What is given to an owner is given once, before they can reach it: nothing that they put there is ever followed.
+- Ownership is transferred once, before the owner can reach the folder: no link of theirs is ever followed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scheduler.errors import Invalid
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A user of this machine, as a process has to be told of one."""
+    """A user of this machine, with what a process needs to run as them."""
 
     name: str
     uid: int
@@ -34,7 +34,7 @@ class Account:
 
 
 def account(name: str) -> Account:
-    """The system user of that name. Raises `Invalid` where there is none, and for root."""
+    """The system user of that name. Raises `Invalid` if it does not exist, or for root."""
     try:
         found = pwd.getpwnam(name)
     except (KeyError, ValueError):
@@ -49,17 +49,17 @@ def account(name: str) -> Account:
 
 
 def give(folder: Path, owner: Account) -> None:
-    """Make a folder and all in it the owner's; one that is theirs already stays as it is."""
+    """Make a folder and all in it the owner's; no effect if it is already theirs."""
     if folder.stat().st_uid == owner.uid:
         return
     for _, folders, files, here in os.fwalk(folder, topdown=False, follow_symlinks=False):
         for name in (*folders, *files):
             os.chown(name, owner.uid, owner.gid, dir_fd=here, follow_symlinks=False)
-    os.chown(folder, owner.uid, owner.gid, follow_symlinks=False)  # last: until then nobody has looked in
+    os.chown(folder, owner.uid, owner.gid, follow_symlinks=False)  # last: until then the owner cannot enter
 
 
 def check(state_dir: Path) -> None:
-    """Raises `Invalid` where jobs of others cannot be run, or could not enter their folders."""
+    """Raises `Invalid` if jobs cannot run as their owners, or owners could not enter their folders."""
     if os.geteuid() != 0:
         raise Invalid("Only root can run jobs as their owners; leave jobs_as at `scheduler`.", field="jobs_as")
     closed = next((each for each in state_dir.resolve().parents if not each.stat().st_mode & 0o001), None)

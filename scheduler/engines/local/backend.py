@@ -14,6 +14,6 @@ def local(setup: Setup) -> Backend:
     return Backend(
         engine=engine,
         files=engine.files,
-        inventory=LocalInventory(setup.declared_gpus),
+        inventory=LocalInventory(setup.declared_gpus, setup.folder.path / "telemetry"),
         leadership=FolderLeadership(setup.folder, setup.patience),
     )

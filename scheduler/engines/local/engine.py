@@ -1,10 +1,9 @@
 """Jobs as processes of this machine, each worker under a supervisor that outlives the scheduler.
 
 What must hold, beyond what every engine promises:
-- The files of a worker (`folders.py`) say all there is to know of it; what is in memory here only saves looking.
-- Nothing here waits for the disk in the event loop's thread, and nothing asks again and again whether a worker has
-  ended.
-- The process that leads a worker's group is never signalled after its number may be another's.
+- The files of a worker (`folders.py`) are authoritative; the state in memory is only a cache.
+- Nothing here blocks the event loop on the disk or polls for the end of a worker.
+- The leader of a worker's process group is never signalled after its pid may have been reused.
 """
 
 from __future__ import annotations
@@ -51,10 +50,10 @@ from scheduler.model import AttemptKey, Fault, JobId, SessionId
 _log = logging.getLogger(__name__)
 
 LOG_LIMIT = 2**30
-"""Bytes of output that are kept of a worker."""
+"""Bytes of a worker's output that are kept."""
 
 ADDRESS = "127.0.0.1"
-"""Where the workers of this machine reach each other."""
+"""The address at which the workers of this machine reach each other."""
 
 Key = tuple[JobId, int, int]
 """Job, attempt, rank."""
@@ -115,7 +114,7 @@ class LocalEngine(Engine):
             await self._take_up(*attempt, rank, why="" if outcome is None else str(outcome))
 
     async def _prepare(self, launch: Launch) -> None:
-        """Make the folders of an attempt and write down what each worker is to run."""
+        """Create the folders of an attempt, with the specification of each worker."""
         job = self._folders.job(launch.job)
         owner = accounts.account(launch.user) if self._as_owner else None
         try:
@@ -156,14 +155,14 @@ class LocalEngine(Engine):
         ports = self.ports.take((launch.job, launch.attempt), needs(framework, size))
         return Rendezvous(framework, launch.workers, (ADDRESS,) * size, ports, secrets.token_urlsafe())
 
-    # -- what becomes of a worker ---------------------------------------------------------------------------
+    # -- the course of a worker ----------------------------------------------------------------------------
 
     async def _take_up(self, job: JobId, attempt: int, rank: int, why: str = "") -> None:
-        """See how a worker stands, tell of it, and watch it while it lives. `why` nobody started it, if known."""
+        """Report a worker's state and watch it while it lives. `why` says why it was not started, if known."""
         key = (job, attempt, rank)
         record = await asyncio.to_thread(self._folders.attempt(job, attempt).worker(rank).read)
         if record.state is RecordState.ALIVE and key in self._watched:
-            return  # it has been told, and its end may be told before this goes on
+            return  # reported already; its end may be reported before this continues
         if record.started is not None:
             self._tell(key, WorkerState.RUNNING, record.started)
         if record.state is RecordState.ALIVE:
@@ -175,7 +174,7 @@ class LocalEngine(Engine):
             await self._conclude(key, record)
 
     async def _watch(self, key: Key, record: WorkerRecord) -> None:
-        """Until the worker's end has been told: no trouble on the way (too many open files, say) makes it forgotten."""
+        """Watch a worker until its end has been reported, whatever errors occur (for example, too many open files)."""
         worker = self._worker(key)
         while True:
             try:
@@ -194,7 +193,7 @@ class LocalEngine(Engine):
         self._watched.pop(key, None)
 
     async def _tell_when_started(self, key: Key) -> None:
-        """For a worker that was just being started when the scheduler before this one died."""
+        """Report the start of a worker that was being started when the previous scheduler died."""
         pause = 0.005
         while (record := await asyncio.to_thread(self._worker(key).read)).state is RecordState.ALIVE:
             if record.started is not None:
@@ -204,7 +203,8 @@ class LocalEngine(Engine):
             pause = min(2 * pause, 0.1)
 
     async def _conclude(self, key: Key, record: WorkerRecord) -> None:
-        """A worker's supervisor is gone (or never was): see that its processes are, too, and tell how it ended."""
+        """A worker's supervisor is gone or never existed: make sure that its processes are gone too, and report its
+        end."""
         if record.state is RecordState.UNCLAIMED:
             await asyncio.to_thread(self._worker(key).never)
         await asyncio.to_thread(self._clean_up, key, record)
@@ -217,8 +217,8 @@ class LocalEngine(Engine):
             await self._tell_exit(key, record)
 
     async def _tell_exit(self, key: Key, record: WorkerRecord) -> None:
-        """With what its log says of a failure. That a port is another's now is no failure: the next attempt has
-        others."""
+        """Report an exit, with the error from its log. A port taken by another process is no failure: the next attempt
+        gets other ports."""
         at = time.time() if record.ended is None else record.ended
         code, worker = record.exit_code, self._worker(key)
         log = await asyncio.to_thread(_tail, worker.log) if code else ""
@@ -259,7 +259,7 @@ class LocalEngine(Engine):
     # -- sessions -------------------------------------------------------------------------------------------
 
     async def seat(self, seat: Seat) -> Grant:
-        """Servers are no processes of this engine: a session's sees its GPUs by its environment."""
+        """Grant a session its GPUs by its environment: servers are not processes of this engine."""
         return Grant(visible(seat.workers, seat.nodes))
 
     async def unseat(self, session: SessionId) -> None:
@@ -286,21 +286,21 @@ class LocalEngine(Engine):
         return frozenset(never)
 
     async def _find(self, job: JobId, attempt: int, size: int) -> bool:
-        """Take up an attempt as it stands; True where nothing of it was ever started."""
+        """Adopt an attempt; True if nothing of it was ever started."""
         folder = self._folders.attempt(job, attempt)
         self.ports.keep((job, attempt), await asyncio.to_thread(folder.worker(0).ports))
         await asyncio.to_thread(_stop_again, folder, size)
         unclaimed = await asyncio.to_thread(_unclaimed, folder, size)
         if len(unclaimed) == size:
             return True
-        # A gang is completed: what its workers are to run was written down before the first of them was started.
+        # Complete the gang: the specifications of all workers were written before the first one was started.
         await asyncio.gather(*(self._launcher.start(folder.worker(rank).path) for rank in unclaimed))
         for rank in range(size):
             await self._take_up(job, attempt, rank)
         return False
 
     async def _give_up(self, key: Key, error: OSError) -> None:
-        """Nobody can say how a worker stands: what may run of it is killed, and it counts as lost."""
+        """The state of a worker cannot be determined: kill what may still run of it and report it as lost."""
         _log.error("Giving up on worker %s/%s/%s, whose files cannot be read: %s", *key, error)
         marks = identifying(*key, self._folders.job(key[0]))
         await asyncio.to_thread(clear, {}, marks)
@@ -308,7 +308,7 @@ class LocalEngine(Engine):
         self._tell(key, WorkerState.LOST, time.time(), reason=reason)
 
     async def _end_unnamed(self, job: JobId, attempt: int) -> None:
-        """Kill what runs of an attempt that nobody knows of, and wait until it is gone: its GPUs count as free."""
+        """Kill the processes of an unknown attempt and wait until they are gone: its GPUs count as free."""
         try:
             await self._end(job, attempt)
         except OSError as error:
@@ -329,12 +329,12 @@ _TO_COME = frozenset({RecordState.UNCLAIMED, RecordState.ALIVE})
 _OF_ITS_FILES = frozenset(
     {errno.EIO, errno.EACCES, errno.EPERM, errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ESTALE}
 )
-"""What is wrong with the files of one worker, and not with the machine, which will be better again."""
+"""Errors of one worker's files, as opposed to passing faults of the machine."""
 
 
 def _stop(folder: AttemptFolder, grace: float) -> list[int]:
-    """Stop what has started of an attempt, and see that the rest never does; returns the ranks that now never will."""
-    with contextlib.suppress(OSError):  # the disk is full: the grace period is the job's own, then
+    """Stop the started workers of an attempt and prevent the others from starting; returns the ranks of those."""
+    with contextlib.suppress(OSError):  # the disk is full: the job's own grace period applies
         folder.write_stop(grace, time.time())
     return [rank for rank, worker in folder.workers() if _stop_worker(worker)]
 
@@ -349,7 +349,7 @@ def _mark_lost(folder: AttemptFolder, size: int) -> None:
 
 
 def _stop_again(folder: AttemptFolder, size: int) -> None:
-    """Carry on with a stop that the scheduler before this one began."""
+    """Resume a stop that the previous scheduler began."""
     if folder.stopping:
         for rank in range(size):
             folder.worker(rank).path.mkdir(mode=0o700, exist_ok=True)
@@ -357,7 +357,7 @@ def _stop_again(folder: AttemptFolder, size: int) -> None:
 
 
 def _stop_worker(worker: WorkerFolder) -> bool:
-    """SIGTERM to a worker's supervisor; True where it had not started and now never will."""
+    """Send SIGTERM to a worker's supervisor; True if it had not started and now never will."""
     if worker.never():
         return True
     record = worker.read()

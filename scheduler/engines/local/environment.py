@@ -1,7 +1,7 @@
-"""What a worker finds in its environment on this machine: the contract of a worker, over a small part of the
-scheduler's own.
+"""The environment variables of a worker on this machine: the worker's contract, over a small part of the scheduler's
+own environment.
 
-Only what is named here is handed on from the scheduler, so that none of its tokens ever is.
+Only the variables named here are inherited from the scheduler, so that none of its tokens ever is.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PERSONAL = frozenset(
         *("XDG_CACHE_HOME", "HF_HOME", "TORCH_HOME"),
     }
 )
-"""Handed on, too, where the job runs as the scheduler's own user."""
+"""Also inherited if the job runs as the scheduler's own user."""
 
 _FILES = Path(worker.__file__).parent
 """The files that run beside a job's command."""
@@ -43,7 +43,7 @@ _FILES = Path(worker.__file__).parent
 def environment(
     spec: WorkerSpec, folder: JobFolder, inherited: Mapping[str, str], owner: Account | None = None
 ) -> dict[str, str]:
-    """The whole environment of one worker, which runs as `owner` or else as the scheduler's own user."""
+    """The complete environment of a worker, which runs as `owner` or else as the scheduler's user."""
     kept = _KEPT if owner else _KEPT | _PERSONAL
     free = {
         **{name: value for name, value in inherited.items() if name in kept or name.startswith("LC_")},
@@ -63,12 +63,12 @@ def environment(
 
 
 def identifying(job: JobId, attempt: int, rank: int, folder: JobFolder) -> dict[str, str]:
-    """Those variables that no other worker has, of whatever scheduler: its processes are known by them."""
+    """The variables that identify a worker's processes: unique across all schedulers."""
     return {**contract.identifying(job, attempt, rank), "RUNAI_OUTPUT_DIR": str(folder.output)}
 
 
 def command(spec: WorkerSpec) -> tuple[str, ...]:
-    """What a worker runs on this machine: the job's own command, or with what has to stand beside it."""
+    """The command of a worker on this machine: the job's own, or wrapped with its companion files."""
     if spec.wrapper is None:
         return spec.command
     file = str(_FILES / spec.wrapper.file)
@@ -76,6 +76,6 @@ def command(spec: WorkerSpec) -> tuple[str, ...]:
 
 
 def _path(path: str) -> str:
-    """The scheduler's own environment first, so that `python` is the one that the pool was installed into."""
+    """PATH with the scheduler's environment first, so that `python` is the one that the pool was installed into."""
     ours = os.path.dirname(sys.executable)
     return path if ours in path.split(os.pathsep) else f"{ours}{os.pathsep}{path}"

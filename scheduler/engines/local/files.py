@@ -1,4 +1,4 @@
-"""A job's files where its workers write them: in folders of this machine's disk."""
+"""The files of jobs in folders on this machine's disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scheduler.model import JobId
 
 
 class JobFolders(JobFiles):
-    """The folders of the jobs in a state folder. The engine says which logs are being written, and which jobs it
+    """The folders of the jobs in a state folder. The engine reports which logs are being written and which jobs it
     starts."""
 
     def __init__(self, folders: Folders) -> None:
@@ -34,22 +34,22 @@ class JobFolders(JobFiles):
     async def close(self) -> None:
         self._growth.close()
 
-    # -- what the engine says -------------------------------------------------------------------------------
+    # -- for the engine -------------------------------------------------------------------------------------
 
     def written_by(self, log: JobFile, writer: asyncio.Future[None]) -> None:
-        """No more comes of a log once its writer is done."""
+        """Register a log's writer: the log is complete once it is done."""
         self._writing[log] = writer
         writer.add_done_callback(lambda _: self._writing.pop(log, None))
 
     @contextlib.contextmanager
     def in_use(self, job: JobId) -> Iterator[None]:
-        """Nothing of the job is forgotten meanwhile."""
+        """Prevent the deletion of the job's files meanwhile."""
         self._in_use[job] += 1
         try:
             yield
         finally:
             self._in_use[job] -= 1
-            self._in_use += Counter()  # those at 0 go
+            self._in_use += Counter()  # drops those at 0
 
     # -- reading --------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The folders of jobs in the state folder: who they are called, and how a worker stands by what is written there.
+"""The folders of jobs in the state folder: their names, and the state of a worker by its files.
 
 ```
 jobs/<id>/work/  checkpoint/  output/         the working directory; what an attempt leaves to the next; what comes back
@@ -14,10 +14,10 @@ running/<id>.<n>      an attempt that may have processes, so that all of them ar
 boot                  the boot of the machine in which all of this was written
 ```
 
-What is durable: `exit.json`, and what a job is given. All else tells of processes, which no power cut survives, so it
-need not wait for the disk: after another boot than `boot` says, what it tells is what may have been lost.
+Only `exit.json` and the input of a job are durable. All other files describe processes, which no power cut survives, so
+they are not synced: after a boot other than that in `boot`, they may be incomplete.
 
-All functions here wait for the disk: call them off the event loop.
+All functions here block on the disk: call them outside the event loop.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 _KILLED = "its supervisor was killed"
 _RESTARTED = "it was lost when the machine was restarted"
 _EARLIER = str(uuid.UUID(int=0))
-"""A boot of the machine before this one, whichever."""
+"""Any boot of the machine before this one."""
 
 
 class RecordState(Enum):
-    """`UNCLAIMED`: nobody has started it. `NEVER`: nobody ever will. `ALIVE`: its supervisor is."""
+    """`UNCLAIMED`: not started. `NEVER`: it will never start. `ALIVE`: its supervisor is alive."""
 
     UNCLAIMED = auto()
     NEVER = auto()
@@ -70,11 +70,11 @@ class RecordState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WorkerRecord:
-    """What the files of a worker say of it.
+    """The state of a worker by its files.
 
-    `started` is None where it is not known to have run. `supervisor` is 0 where it is not known.
+    `started` is None if it is not known to have run. `supervisor` is 0 if unknown.
 
-    `unclean` is true where processes of it may be left that no supervisor looks after.
+    `unclean` is true if unsupervised processes of it may be left.
     """
 
     state: RecordState
@@ -94,7 +94,7 @@ class WorkerFolder:
     path: Path
 
     def write_spec(self, spec: dict[str, Any]) -> None:
-        """Write down what to run; harmless where the worker is there already."""
+        """Write the specification; no effect if the worker exists."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(self.path / "spec.json", json.dumps(spec))
 
@@ -103,7 +103,7 @@ class WorkerFolder:
         return read_json(self.path / "spec.json")
 
     def ports(self) -> tuple[int, ...]:
-        """Those at which the workers of its attempt meet."""
+        """The rendezvous ports of its attempt."""
         return read_ports(self.spec)
 
     @property
@@ -116,7 +116,7 @@ class WorkerFolder:
 
     @property
     def supervisor_error(self) -> str:
-        """The last thing that the supervisor said, where something went wrong with it itself."""
+        """The last line of the supervisor's log, if the supervisor itself failed."""
         try:
             with open(self.path / "supervisor.log", "rb") as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
@@ -130,16 +130,16 @@ class WorkerFolder:
         return holder_of(self.path / "claim") is not None
 
     def held_by(self, pid: int) -> bool:
-        """Whether that process holds the claim: a number that is written down may be anybody's."""
+        """Whether a process holds the claim: a recorded pid may have been reused."""
         return self.alive() and holds(pid, self.path / "claim")
 
     def read(self) -> WorkerRecord:
-        """What the files say now. What is written last is looked for first, so that nothing is missed in between."""
+        """Read the files, the last one written first, so that nothing is missed in between."""
         taker = read_claim(self.path / "claim")
         alive = self.alive()
         end = read_end(self.path / "exit.json")
         started = read_start(self.path / "status.json")
-        if alive and not (end and started is None):  # one that could start nothing is as good as gone
+        if alive and not (end and started is None):  # one that could start nothing counts as gone
             return WorkerRecord(RecordState.ALIVE, holder(self.path / "claim", taker.pid if taker else 0), started)
         if end:
             unclean = started is not None and not (self.path / "done").exists()
@@ -163,14 +163,14 @@ class WorkerFolder:
         return f"it was lost: its file {'/'.join((*self.path.parts[-3:], name))} is damaged"
 
     def never(self) -> bool:
-        """See to it that nobody starts the worker; False where somebody has claimed it."""
+        """Prevent the worker from starting; False if it has been claimed."""
         claim = supervisor.claim(str(self.path), 0)
         if claim is not None:
             os.close(claim)
         return claim is not None
 
     def mark_lost(self) -> None:
-        """The machine has been restarted, so too little may be known of the worker: unless it has ended, it is lost."""
+        """Mark the worker as lost after a reboot, unless it has ended."""
         if self.read().state in (RecordState.ALIVE, RecordState.EXITED):
             return
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -188,7 +188,7 @@ class AttemptFolder:
         return WorkerFolder(self.path / str(rank))
 
     def workers(self) -> Iterator[tuple[int, WorkerFolder]]:
-        """Those that have a folder, by rank."""
+        """The workers that have a folder, by rank."""
         with contextlib.suppress(FileNotFoundError):
             with os.scandir(self.path) as found:
                 ranks = [int(each.name) for each in found if _NUMBER.fullmatch(each.name) and each.is_dir()]
@@ -204,7 +204,7 @@ class AttemptFolder:
         return (self.path / "stop").exists()
 
     def write_stop(self, grace: float, now: float) -> None:
-        """Write down that the attempt is to stop; an earlier end that is written there already stays."""
+        """Record that the attempt must stop; an earlier deadline stays in force."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = self.path / "stop"
         end = read_number(read_json(file), "end")
@@ -212,11 +212,11 @@ class AttemptFolder:
             write_whole(file, json.dumps({"grace": grace, "end": now + grace}))
 
     def mark(self) -> None:
-        """Before anything of it may run: note that something may."""
+        """Record, before any of its processes start, that there may be some."""
         self.marker.touch(mode=0o600)
 
     def unmark(self) -> None:
-        """Nothing of it runs any more."""
+        """Record that none of its processes runs any more."""
         self.marker.unlink(missing_ok=True)
 
 
@@ -248,7 +248,7 @@ class JobFolder:
 
 
 class Folders:
-    """All of them, of one state folder."""
+    """All job folders of one state folder."""
 
     def __init__(self, state_dir: Path) -> None:
         self.state_dir = Path(state_dir).absolute()
@@ -256,7 +256,7 @@ class Folders:
         self.running = self.state_dir / "running"
 
     def make(self, *, passable: bool = False) -> None:
-        """Make those that every engine has; where `passable`, others can pass through to a folder of their own."""
+        """Create the folders that every engine has; if `passable`, other users can traverse them to reach their own."""
         fresh = not self.jobs.exists()
         for folder in (self.state_dir, self.jobs, self.running):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -266,7 +266,7 @@ class Folders:
             self.note_boot()
 
     def job(self, job: JobId) -> JobFolder:
-        """A job's folder, there or not. Raises `NotFound` for what cannot be a job's id."""
+        """A job's folder, which may not exist. Raises `NotFound` for an invalid id."""
         if not _ID.fullmatch(job):
             raise NotFound(f"There is no job {job!r}.")
         return JobFolder(self.jobs / job, self.running)
@@ -283,19 +283,19 @@ class Folders:
 
     @property
     def rebooted(self) -> bool:
-        """Whether the machine has been restarted since the last `note_boot`, or may have been."""
+        """Whether the machine has, or may have, been rebooted since the last `note_boot`."""
         try:
             return (self.state_dir / "boot").read_bytes() != supervisor.boot().encode()
         except OSError:
             return True
 
     def note_boot(self) -> None:
-        """Whatever was written before the machine was started the last time has been judged."""
+        """Record that everything from before the last boot has been handled."""
         write_whole(self.state_dir / "boot", supervisor.boot())
 
 
 def write_whole(file: Path, content: str) -> None:
-    """Write a file that processes see whole or not at all; a power cut may leave anything of it."""
+    """Write a file atomically for other processes; a power cut may leave any part of it."""
     beside = file.with_name(f"{file.name}.tmp")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w") as writing:

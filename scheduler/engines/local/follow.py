@@ -1,6 +1,6 @@
-"""Learning that a file has grown: at once where the system tells (inotify), by looking now and then where it does not.
+"""Notification that a file has grown: by inotify where available, else by polling.
 
-Costs nothing while nobody follows, and nothing while a followed file is silent.
+Costs nothing while no file is followed or the followed files do not change.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LOOK_AGAIN = 0.1
 
 
 class Growth:
-    """Wakes those who wait for a file to be written to."""
+    """Wakes the tasks that wait for a file to be written to."""
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None

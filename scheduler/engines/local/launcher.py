@@ -1,7 +1,7 @@
-"""The engine's line to the launcher: the small process that forks a supervisor for each worker.
+"""The engine's connection to the launcher: the small process that forks a supervisor for each worker.
 
-The launcher is started with the engine and ends with it. When it dies alone, the next request starts another one;
-the claim of each worker sees to it that asking twice starts nothing twice.
+The launcher starts and ends with the engine. If it dies alone, the next request starts another one; each worker's claim
+prevents a repeated request from starting it twice.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from scheduler.errors import Unavailable
 from scheduler.worker import launcher
 
 READY = 30.0
-"""Seconds until a launcher must be ready: it waits for what a former one still has on its way."""
+"""Seconds until a launcher must be ready: it waits for the pending requests of its predecessor."""
 TRIES = 3
-"""So often a launcher is started that is killed before it is ready."""
+"""Launchers started in a row that are killed before they are ready."""
 
 _AT_ONCE = 64
 _ENV = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
@@ -38,7 +38,7 @@ class Launcher:
         self._room = asyncio.Semaphore(_AT_ONCE)
 
     async def open(self) -> None:
-        """Start the launcher, unless it runs. Nothing that another one started is on its way any more after that."""
+        """Start the launcher unless it runs. Afterwards no request of a previous one is pending."""
         async with self._starting:
             for _ in range(TRIES):
                 if self._alive():
@@ -79,7 +79,7 @@ class Launcher:
             await self._drop()
 
     async def start(self, folder: Path) -> None:
-        """Have the worker of `folder` started; returns when its supervisor has answered or is gone: see there which."""
+        """Start the worker of `folder`; returns when its supervisor has answered or is gone: the folder says which."""
         async with self._room:
             while True:
                 await self.open()
@@ -101,7 +101,7 @@ class Launcher:
             ours.close()
 
     def _alive(self) -> bool:
-        """Whether the launcher holds its end of the line."""
+        """Whether the launcher keeps the connection open."""
         if self._line is None:
             return False
         try:
@@ -122,7 +122,7 @@ class Launcher:
 
 
 def spawn(state_dir: Path, line: socket.socket, max_files: int) -> subprocess.Popen[bytes]:
-    """Start the launcher's process, with its end of the line as standard input."""
+    """Start the launcher's process, with its end of the connection as standard input."""
     return subprocess.Popen(
         [sys.executable, "-I", "-S", launcher.__file__, str(state_dir), str(max_files)],
         stdin=line.fileno(),
@@ -135,7 +135,7 @@ def spawn(state_dir: Path, line: socket.socket, max_files: int) -> subprocess.Po
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """A launcher ends with its line; one that stands still is killed."""
+    """Wait for a launcher whose connection is closed; kill it if it hangs."""
     try:
         process.wait(5)
     except subprocess.TimeoutExpired:

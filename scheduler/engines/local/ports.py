@@ -1,7 +1,7 @@
 """Free ports of this machine for the workers of attempts, each given to one attempt at a time.
 
-They lie below those that the system gives to outgoing connections, so that only what listens can take one; what listens
-already is tried and passed over. What is given stays given until the attempt has ended.
+They lie below the system's ephemeral ports, so that only listeners can take one; a port in use is skipped. A port stays
+allocated until the attempt has ended.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TRIES = 2_000
 
 
 class Ports:
-    """The ports of one address, by default all that lie below those of outgoing connections."""
+    """The ports of one address, by default all below the ephemeral range."""
 
     def __init__(self, address: str, ports: range | None = None) -> None:
         self._address = address
@@ -27,13 +27,13 @@ class Ports:
         self._given: dict[Hashable, tuple[int, ...]] = {}
 
     def take(self, attempt: Hashable, count: int) -> tuple[int, ...]:
-        """As many free ports, the same ones when asked again. Raises `Unavailable`."""
+        """Allocate `count` free ports, the same ones on repetition. Raises `Unavailable`."""
         if attempt not in self._given:
             self._given[attempt] = self._find(count)
         return self._given[attempt]
 
     def keep(self, attempt: Hashable, ports: tuple[int, ...]) -> None:
-        """It was given these before the scheduler was started."""
+        """Record the ports that an attempt got before the scheduler was started."""
         self._given[attempt] = ports
 
     def give_back(self, attempt: Hashable) -> None:
@@ -55,10 +55,10 @@ class Ports:
 
 
 def _free(address: str, port: int) -> bool:
-    """Whether nothing listens there, on this address or on all of them."""
+    """Whether nothing listens at this port, on this address or on all of them."""
     for each in (address, ""):
         with socket.socket(socket.AF_INET6 if ":" in each else socket.AF_INET) as trial:
-            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what was closed just now is free
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port closed just now is free
             try:
                 trial.bind((each, port))
             except OSError:

@@ -1,8 +1,7 @@
-"""Processes that are not this one's children: learning of their end without asking again and again, and ending them.
+"""Processes that are not children of this one: waiting for their end without polling, and ending them.
 
-A process is never signalled by its number alone: a pidfd, or its start time, makes sure that it is still the one. And
-no number is believed because it is written down: the lock that a process holds, or its environment, says that it is
-ours.
+A process is never signalled by its pid alone: a pidfd or its start time identifies it. A recorded pid is not trusted
+either: a lock that the process holds, or its environment, proves that it is ours.
 """
 
 from __future__ import annotations
@@ -16,14 +15,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from scheduler.worker.supervisor import LINUX, identity
+from scheduler.worker.processes import LINUX
+from scheduler.worker.supervisor import identity
 
 _ASK_AGAIN = 0.1
 _NO_PROCESS = 2**31
 
 
 def holder(lock: Path, first: int = 0) -> int:
-    """The process that holds a lock on a file, `first` being looked at first; 0 where nobody can say."""
+    """The pid of the process that holds a lock on a file, with `first` checked first; 0 if unknown."""
     if holds(first, lock):
         return first
     try:
@@ -32,13 +32,13 @@ def holder(lock: Path, first: int = 0) -> int:
             locks = [line.split() for line in file]
     except OSError:
         return 0
-    # `8: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF`; the device there is not always the one that `stat` tells
+    # `8: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF`; its device may differ from that of `stat`
     pids = [int(each[4]) for each in locks if each[1:2] == ["FLOCK"] and each[5].rpartition(":")[2] == inode]
     return next((pid for pid in pids if holds(pid, lock)), 0)
 
 
 def holds(pid: int, lock: Path) -> bool:
-    """Whether a process has a file open. Where the system does not tell (not Linux), any process of ours may."""
+    """Whether a process has a file open. Without /proc (not Linux), true for any process of this user."""
     if pid <= 1:
         return False
     if not LINUX:
@@ -53,14 +53,14 @@ def holds(pid: int, lock: Path) -> bool:
 
 
 async def ended(pid: int, alive: Callable[[], bool]) -> None:
-    """Wait until a process has ended. `alive` (which waits for the disk) says whether it lives under this number.
+    """Wait until a process has ended. `alive` (which reads the disk) says whether the pid is still that process.
 
-    0 for `pid`: `alive` alone is asked.
+    If `pid` is 0, only `alive` is used.
     """
     try:
         process = os.pidfd_open(pid) if LINUX and pid else -1
     except OSError:
-        process = -1  # it is gone, or its number means nothing here (another container's)
+        process = -1  # it is gone, or its pid is of another container's namespace
     if process >= 0:
         loop = asyncio.get_running_loop()
         done = asyncio.Event()
@@ -78,7 +78,7 @@ async def ended(pid: int, alive: Callable[[], bool]) -> None:
 
 
 def terminate(pid: int, alive: Callable[[], bool]) -> bool:
-    """SIGTERM to a process, where it is still the one that `alive` speaks of; says whether it is."""
+    """Send SIGTERM to a process if `alive` confirms its identity; returns whether it does."""
     if not LINUX:
         if not alive():
             return False
@@ -100,9 +100,9 @@ def terminate(pid: int, alive: Callable[[], bool]) -> bool:
 
 
 def clear(worker: Mapping[str, Any], marks: Mapping[str, str], patience: float = 10.0) -> None:
-    """Kill what an unsupervised worker (as its `status.json` has it) left behind, and wait until it is gone.
+    """Kill what an unsupervised worker (described by its `status.json`) left behind, and wait until it is gone.
 
-    Its processes are those of its group, and those whose environment has all of `marks`.
+    These are the processes of its group, and those whose environment has all of `marks`.
     """
     wanted = {f"{name}={value}".encode() for name, value in marks.items()}
     pid = worker.get("pid")
@@ -116,7 +116,7 @@ def clear(worker: Mapping[str, Any], marks: Mapping[str, str], patience: float =
 
 
 def _kill_marked(wanted: set[bytes]) -> int:
-    """Kill every process whose environment has all that is wanted; returns how many there were."""
+    """Kill every process whose environment has all of `wanted`; returns how many there were."""
     found = 0
     for name in os.listdir("/proc") if LINUX else ():
         if name.isdigit() and _is_marked(int(name), wanted):

@@ -1,7 +1,7 @@
-"""What a worker's files say, whatever is in them.
+"""Reading a worker's files, whatever they contain.
 
-A power cut leaves files empty or cut short, a disk leaves noise, and a job that runs as the scheduler's own user can
-write what it likes. What must hold: nothing here raises but `OSError`, and no number is handed on that cannot be right.
+A power cut leaves files empty or truncated, a disk fault garbles them, and a job that runs as the scheduler's user can
+write anything. What must hold: nothing here raises anything but `OSError`, and no impossible number is returned.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 from scheduler.worker import supervisor
 
 LONGEST = 2**24
-"""So many bytes of a file are read: more than any environment can have."""
+"""Bytes of a file that are read: more than any environment can have."""
 
 _CLAIM = re.compile(rb"([0-9]{1,9})(?: ([0-9A-Fa-f-]{36})?)?\n?")
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]+")
@@ -29,21 +29,21 @@ _SAID = 200
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who has taken a worker: a process (0: nobody ever starts it), and in which boot of the machine (empty: not
-    known)."""
+    """The claim on a worker: by which process (0: it must never start), and in which boot of the machine (empty:
+    unknown)."""
 
     pid: int
     boot: str
 
     @property
     def of_earlier_boot(self) -> bool:
-        """Whether it was made before the machine was started the last time."""
+        """Whether it was made before the last boot."""
         return self.boot not in ("", supervisor.boot())
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a worker ended; `stopped`: whether it was told to before, where that is written down."""
+    """How a worker ended; `stopped`: whether it had been told to stop, if that is recorded."""
 
     at: float
     exit_code: int | None
@@ -52,7 +52,7 @@ class End:
 
 
 class Damaged(Enum):
-    """What a file that cannot be understood is read as. It is false."""
+    """The value of a file that cannot be parsed. It is false."""
 
     DAMAGED = auto()
 
@@ -64,7 +64,7 @@ DAMAGED: Final = Damaged.DAMAGED
 
 
 def read_claim(file: Path) -> Claim | Literal[Damaged.DAMAGED] | None:
-    """Who has taken a worker; `None` where nobody has."""
+    """The claim on a worker; `None` if there is none."""
     try:
         found = _CLAIM.fullmatch(_bytes(file, 128))
     except FileNotFoundError:
@@ -73,7 +73,7 @@ def read_claim(file: Path) -> Claim | Literal[Damaged.DAMAGED] | None:
 
 
 def read_end(file: Path) -> End | Literal[Damaged.DAMAGED] | None:
-    """How a worker ended; `None` where that is not written down."""
+    """How a worker ended; `None` if that is not recorded."""
     try:
         found = _mapping(_bytes(file, LONGEST))
     except FileNotFoundError:
@@ -86,7 +86,7 @@ def read_end(file: Path) -> End | Literal[Damaged.DAMAGED] | None:
 
 
 def read_start(file: Path) -> float | None:
-    """When a worker was started, by its `status.json`, or that file's time where it is damaged; `None` without one."""
+    """When a worker was started, by its `status.json`, or by that file's time if it is damaged; `None` without one."""
     try:
         made, content = file.stat().st_mtime, _mapping(_bytes(file, LONGEST))
     except FileNotFoundError:
@@ -96,7 +96,7 @@ def read_start(file: Path) -> float | None:
 
 
 def read_ports(spec: dict[str, Any]) -> tuple[int, ...]:
-    """Those of a `spec.json`; none where it is damaged."""
+    """The ports of a `spec.json`; none if it is damaged."""
     ports = spec.get("ports")
     if not isinstance(ports, list) or not all(type(port) is int and 0 < port < 2**16 for port in ports):
         return ()
@@ -116,7 +116,7 @@ def read_number(content: dict[str, Any], name: str) -> float | None:
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """A JSON file's content; empty where there is none, and where it is damaged."""
+    """A JSON file's content; empty if it is missing or damaged."""
     try:
         return _mapping(_bytes(file, LONGEST))
     except FileNotFoundError:
@@ -124,13 +124,13 @@ def read_json(file: Path) -> dict[str, Any]:
 
 
 def printable(text: str) -> str:
-    """A sentence that can be shown: what cannot be printed is left out, and what is too long."""
+    """A sentence that can be shown: without unprintable characters, and truncated."""
     text = _UNPRINTABLE.sub(" ", text).strip()
     return text if len(text) <= _SAID else f"{text[: _SAID - 1]}…"
 
 
 def _bytes(file: Path, limit: int) -> bytes:
-    """Nothing, where something else is in its place."""
+    """The start of a file; empty if it is not a regular file."""
     if not stat.S_ISREG(os.stat(file).st_mode):
         return b""
     with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as content:
@@ -146,7 +146,7 @@ def _mapping(data: bytes) -> dict[str, Any]:
 
 
 def _instant(value: object) -> float | None:
-    """Seconds since 1970; what has happened did not happen later than now."""
+    """A time in seconds since 1970, not later than now."""
     number = read_number({"at": value}, "at")
     return None if number is None or number < 0 else min(number, time.time())
 

@@ -1,8 +1,8 @@
-"""Makes the state folder of a release, and what its API answered: `python -m tests.app.upgrade.make_state SOURCES
+"""Create the state folder of a release and the responses of its API: `python -m tests.app.upgrade.make_state SOURCES
 VERSION`.
 
-`SOURCES` is a checkout of the release, whose service runs a pool with something of everything and is then ended by
-`kill -9`. What comes of it lies beside this file: `state-VERSION.tar.gz` and `answers-VERSION.json`.
+`SOURCES` is a checkout of the release, whose service runs a pool with an object of each kind and is then ended by
+`kill -9`. The results are in this folder: `state-VERSION.tar.gz` and `answers-VERSION.json`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ HOLDS = ["sleep", "600"]
 
 
 def jobs(ids: dict[str, str]) -> list[tuple[str, str, dict[str, Any]]]:
-    """What is submitted, one after the other: a name, the path and the body; `ids` are those of the jobs before."""
+    """The submissions in order: name, path and body; `ids` are those of earlier jobs."""
     return [
         ("done", "jobs", {"command": ["sh", "-c", FAILS_ONCE], "retries": 1}),
         ("failed", "jobs", {"command": ["sh", "-c", "echo 'ValueError: loss is nan' >&2; exit 1"]}),
@@ -114,7 +114,7 @@ def until(look: Callable[[], Any]) -> Any:
 
 
 def answers(http: httpx.Client, ids: dict[str, str]) -> dict[str, Any]:
-    """What the API says of all of it."""
+    """The API's responses."""
     found = {path: http.get(path).json() for path in ("jobs?limit=500", "pool/file", "sessions")}
     for name in ("done", "failed"):
         path = f"jobs/{ids[name]}"
@@ -124,7 +124,7 @@ def answers(http: httpx.Client, ids: dict[str, str]) -> dict[str, Any]:
 
 
 def fill(http: httpx.Client) -> dict[str, str]:
-    """Submit everything, and have it come to where it is to stand."""
+    """Submit everything, and wait for the intended states."""
     assert http.post("pool/apply", json=POOL).is_success
     ids: dict[str, str] = {}
 

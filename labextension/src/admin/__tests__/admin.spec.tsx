@@ -32,6 +32,7 @@ function gpu(occupants: Occupant[], change: Partial<GpuView> = {}): GpuView {
     used_memory_gib: null,
     utilisation: null,
     foreign: 0,
+    failure: null,
     slowness: 1,
     occupants,
     ...change
@@ -43,6 +44,7 @@ describe('a GPU in words', () => {
     [gpu([]), 'GPU 2 · free'],
     [gpu([occupant]), 'GPU 2 · sweep of ada, project vision'],
     [gpu([], { foreign: 1 }), 'GPU 2 · used outside the pool'],
+    [gpu([], { failure: 'Xid 79.' }), 'GPU 2 · out of use: Xid 79.'],
     [gpu([occupant], { foreign: 0.5 }), 'GPU 2 · sweep of ada, project vision; 0.5 used outside the pool'],
     [gpu([{ ...occupant, over_quota: true }]), 'GPU 2 · sweep of ada, project vision, over quota'],
     [gpu([{ ...occupant, kind: 'session', name: null }]), 'GPU 2 · notebook of ada'],
@@ -57,7 +59,7 @@ describe('a GPU in words', () => {
   });
 });
 
-describe('the order of things', () => {
+describe('the sort order', () => {
   it('puts children below their parents', () => {
     const projects = [
       aProject('nlp', { parent: 'research' }),
@@ -75,7 +77,7 @@ describe('the order of things', () => {
     ]);
   });
 
-  it('puts who starts first at the head of the queue, and the paused at its end', () => {
+  it('puts the job that starts first at the head of the queue, and paused jobs at its end', () => {
     const jobs = [
       aJob('paused', { state: 'paused' }),
       aJob('third', { position: 2 }),
@@ -86,8 +88,8 @@ describe('the order of things', () => {
   });
 });
 
-describe('use', () => {
-  it('is not claimed where nobody measures it', () => {
+describe('GPU use', () => {
+  it('is the mean of the measured GPUs, and null if none are measured', () => {
     const node = {
       name: 'n1',
       node_pool: 'train',
@@ -104,7 +106,7 @@ describe('use', () => {
   });
 });
 
-describe('the way to the service', () => {
+describe('the transport to the service', () => {
   it.each([
     ['_xsrf=abc; other=1', 'abc'],
     ['x_xsrf=no; _xsrf="2|a"; _xsrf=hub', '2|a'],
@@ -113,7 +115,7 @@ describe('the way to the service', () => {
     expect(xsrfToken(cookies)).toBe(token);
   });
 
-  it('sends it with what is asked and what is changed', async () => {
+  it('sends the XSRF token with every request', async () => {
     document.cookie = '_xsrf=secret';
     const sent = vi.spyOn(globalThis, 'fetch').mockImplementation(async () => new Response('{}'));
     await new ServiceTransport('/services/runai/', () => undefined).send('jobs/a/cancel', {
@@ -125,8 +127,8 @@ describe('the way to the service', () => {
   });
 });
 
-describe('a service that has forgotten the browser', () => {
-  it('has it sign in again, and says so', async () => {
+describe('an expired sign-in', () => {
+  it('makes the browser sign in again and reports it', async () => {
     vi.spyOn(globalThis, 'fetch').mockImplementation(async () => new Response('{}', { status: 401 }));
     let asked = 0;
     const transport = new ServiceTransport('/services/runai/', () => (asked += 1));
@@ -154,7 +156,7 @@ describe('the page', () => {
     return [scheduler, model];
   }
 
-  it('shows the queue with reasons and places in line', async () => {
+  it('shows the queue with reasons and positions', async () => {
     const [, model] = await page(true);
     const queue = screen.getByRole('region', { name: 'Queue' });
     expect(queue.textContent).toContain('next in line · Needs 8 GPUs on one node.');
@@ -162,7 +164,7 @@ describe('the page', () => {
     model.dispose();
   });
 
-  it('tells the longest wait without the time that a job has run', async () => {
+  it('calculates the longest wait without the time that a job has run', async () => {
     const [scheduler, model] = await page(true);
     const now = Date.now() / 1000;
     const ran = { number: 1, created: now - 7200, started: now - 7200, ended: now - 125, workers: [], exit_codes: [] };
@@ -172,7 +174,7 @@ describe('the page', () => {
     model.dispose();
   });
 
-  it('lets an administrator cancel a job and delete it, and asks first', async () => {
+  it('lets an administrator cancel and delete a job after a confirmation', async () => {
     const [scheduler, model] = await page(true);
     fireEvent.click(screen.getByRole('button', { name: 'Cancel job-a' }));
     fireEvent.click(await screen.findByText('Keep it'));
@@ -188,7 +190,7 @@ describe('the page', () => {
     model.dispose();
   });
 
-  it('offers nothing to those who may not', async () => {
+  it('offers no actions to users without the permission', async () => {
     const [, model] = await page(false);
     expect(screen.queryByRole('button', { name: /Cancel/ })).toBeNull();
     model.dispose();
@@ -208,7 +210,7 @@ describe('the views', () => {
     expect(viewOf(hash)).toBe(view);
   });
 
-  it('have addresses, and say which one is shown', async () => {
+  it('have URL fragments and mark the current view', async () => {
     const scheduler = new Scheduler();
     scheduler.projects = [aProject('vision', { weight: 3, members: ['*'], groups: ['linguists'] })];
     const model = new PoolModel(scheduler, { gather: 1, figures: 1 }, true);
@@ -227,8 +229,8 @@ describe('the views', () => {
   });
 });
 
-describe('the styles', () => {
-  it('use only variables that the page defines: there is no JupyterLab around it', () => {
+describe('the style sheet', () => {
+  it('uses only variables that the page defines, because JupyterLab is absent', () => {
     const [base, admin] = ['base', 'admin'].map(name => readFileSync(`style/${name}.css`, 'utf8'));
     const used = `${base}${admin}`.matchAll(/var\((--jp-[a-z0-9-]+)\)/g);
     const missing = [...used].map(found => found[1]!).filter(name => !admin!.includes(`${name}:`));

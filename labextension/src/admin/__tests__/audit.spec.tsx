@@ -18,7 +18,7 @@ const entry: AuditEntry = {
   after: { guaranteed: 4, members: ['ada', 'ben'] }
 };
 
-it('tells who changed what from what to what, page by page', async () => {
+it('shows who changed what, with old and new values, page by page', async () => {
   const scheduler = new Scheduler();
   scheduler.audit = [{ ...entry, id: 2, user: 'root', action: 'remove', name: 'nlp', after: null }, entry];
   render(<AuditView client={new Client(scheduler)} />);
@@ -31,7 +31,7 @@ it('tells who changed what from what to what, page by page', async () => {
   expect(screen.queryByText('Show older changes')).toBeNull();
 });
 
-it('tells whose job or session an administrator has stopped', async () => {
+it('shows whose job or session an administrator stopped', async () => {
   const scheduler = new Scheduler();
   const job = { owner: 'ada', name: 'train.py', state: 'running' };
   scheduler.audit = [
@@ -44,7 +44,16 @@ it('tells whose job or session an administrator has stopped', async () => {
   await screen.findByText('session s-1 is removed. (of ada)');
 });
 
-it('says what went wrong, and tries again', async () => {
+it('shows why the scheduler stopped an idle server', async () => {
+  const scheduler = new Scheduler();
+  const after = { reason: 'Its server was stopped after 1 h idle.' };
+  scheduler.audit = [{ ...entry, action: 'remove', kind: 'session', name: 's-1', before: { owner: 'ada' }, after }];
+  render(<AuditView client={new Client(scheduler)} />);
+  const stopped = await screen.findByText('session s-1 is removed. (of ada) Its server was stopped after 1 h idle.');
+  expect(stopped.closest('tr')!.textContent).toContain('scheduler');
+});
+
+it('shows an error and tries again', async () => {
   const scheduler = new Scheduler();
   scheduler.trouble = [403, { detail: 'This needs the scope admin.' }];
   render(<AuditView client={new Client(scheduler)} />);

@@ -36,7 +36,7 @@ async function page(admin: boolean): Promise<[Scheduler, PoolModel]> {
   return [scheduler, model];
 }
 
-it('is drained with a reason, and returned', async () => {
+it('drains a node with a reason and undrains it', async () => {
   const [scheduler, model] = await page(true);
   fireEvent.click(screen.getByRole('button', { name: 'Drain n1' }));
   fireEvent.change(await screen.findByLabelText('Reason'), { target: { value: 'ECC errors' } });
@@ -48,7 +48,7 @@ it('is drained with a reason, and returned', async () => {
   model.dispose();
 });
 
-it('keeps the reason where draining is refused', async () => {
+it('keeps the typed reason when draining is refused', async () => {
   const [scheduler, model] = await page(true);
   fireEvent.click(screen.getByRole('button', { name: 'Drain n1' }));
   fireEvent.change(await screen.findByLabelText('Reason'), { target: { value: 'ECC errors' } });
@@ -62,7 +62,7 @@ it('keeps the reason where draining is refused', async () => {
   model.dispose();
 });
 
-it('shows what takes no work, and offers nothing to those who may not', async () => {
+it('shows drained nodes, and offers no actions without the permission', async () => {
   const [, model] = await page(false);
   expect(screen.getByText('takes no new work')).toBeTruthy();
   expect(screen.queryByRole('button', { name: 'Drain n1' })).toBeNull();

@@ -20,24 +20,24 @@ afterEach(() => {
 describe('the fields of a project', () => {
   const project = aProject('vision', { parent: 'research', guaranteed: 2.5, limit: 4, members: ['ada', 'ben'] });
 
-  it('say what the project says', () => {
+  it('show the values of the project', () => {
     const entry = entryOf(fieldsOf(project), project, plain);
     for (const [key, value] of Object.entries(entry)) {
       expect([key, value]).toEqual([key, project[key as keyof typeof project]]);
     }
   });
 
-  it('are a new one without a guarantee', () => {
+  it('describe a new project without a guarantee', () => {
     const entry = entryOf({ ...fieldsOf(null), name: ' nlp ', members: 'ada,  ben ada' }, null, plain);
     expect(entry).toMatchObject({ name: 'nlp', guaranteed: 0, limit: null, members: ['ada', 'ben'] });
   });
 
-  it.each(['four', '-1', '1e999'])('refuse %j as a number of GPUs', limit => {
+  it.each(['four', '-1', '1e999'])('reject %j as a number of GPUs', limit => {
     expect(() => entryOf({ ...fieldsOf(project), limit }, project, plain)).toThrow(InvalidField);
   });
 });
 
-describe('what is guaranteed', () => {
+describe('the sum of guarantees', () => {
   const { pool } = new Scheduler();
   const projects = [
     aProject('research', { guaranteed: 4 }),
@@ -51,13 +51,13 @@ describe('what is guaranteed', () => {
     ['2', '', 'speech', '6 of 6 GPUs guaranteed', false],
     ['', '', 'speech', 'any number of 6 GPUs guaranteed', true],
     ['3', 'research', null, '5 of the 4 GPUs of research guaranteed', true]
-  ])('%j below %j is told as it is typed', (guaranteed, parent, own, words, over) => {
+  ])('sums a guarantee of %j below %j', (guaranteed, parent, own, words, over) => {
     const fields = { ...fieldsOf(null), guaranteed, parent };
     expect(guaranteeSumOf(fields, own, projects, pool, plain)).toEqual({ words, over });
   });
 });
 
-describe('an effect in words', () => {
+describe('the text of an effect', () => {
   const effect: EffectView = { action: 'stop', project: 'nlp', jobs: 2, gpus: 4, ids: ['a', 'b'] };
 
   it('counts the jobs and their GPUs', () => {
@@ -90,7 +90,7 @@ describe('a project on the page', () => {
 
   const type = (label: string, value: string) => fireEvent.change(screen.getByLabelText(label), { target: { value } });
 
-  it('is changed after a preview that names the jobs', async () => {
+  it('is changed after a preview that names the affected jobs', async () => {
     const [scheduler, model] = await page();
     await edit();
     type('Limit (GPUs)', '3');
@@ -105,7 +105,7 @@ describe('a project on the page', () => {
     model.dispose();
   });
 
-  it('keeps what was typed where somebody else was faster, and takes the rest as it is now', async () => {
+  it('keeps edited fields when someone else changed the project, and updates the others', async () => {
     const [scheduler, model] = await page();
     await edit();
     type('Limit (GPUs)', '3');
@@ -121,7 +121,7 @@ describe('a project on the page', () => {
     model.dispose();
   });
 
-  it('says which field cannot be read, and asks nothing', async () => {
+  it('names an invalid field and sends no request', async () => {
     const [scheduler, model] = await page();
     await edit();
     type('Limit (GPUs)', 'four');
@@ -142,7 +142,7 @@ describe('a project on the page', () => {
     model.dispose();
   });
 
-  it('is only looked at by those who may not change it', async () => {
+  it('is read-only without the permission', async () => {
     const [, model] = await page(false);
     expect(screen.queryByRole('button', { name: 'Edit vision' })).toBeNull();
     expect(screen.queryByText('New project')).toBeNull();

@@ -43,7 +43,7 @@ function cells(name: string): (string | null)[] {
   return [...screen.getByRole('row', { name: new RegExp(name) }).querySelectorAll('td')].map(cell => cell.textContent);
 }
 
-it('draws each period and adds them up in a table, those who used most first', async () => {
+it('draws each period and shows the totals in a table, largest first', async () => {
   const scheduler = new Scheduler();
   scheduler.usage = [
     row('nlp', TODAY - DAY, 2),
@@ -66,7 +66,7 @@ it('draws each period and adds them up in a table, those who used most first', a
   expect(screen.getByRole('img', { name: /^Reclaims: 2/ })).toBeTruthy();
 });
 
-it('asks anew for another span or another group', async () => {
+it('reads the usage again for another span or group', async () => {
   const scheduler = new Scheduler();
   render(<UsageView client={new Client(scheduler)} />);
   await screen.findByText('Nothing was used in this time.');
@@ -77,7 +77,7 @@ it('asks anew for another span or another group', async () => {
   expect(scheduler.asked.at(-1)).toBe(`GET usage?since=${since}&until=${until}&every=day&by=user`);
 });
 
-it('says what went wrong, and tries again', async () => {
+it('shows an error and tries again', async () => {
   const scheduler = new Scheduler();
   scheduler.trouble = [503, { detail: 'The state could not be read; try again.', status: 503 }];
   render(<UsageView client={new Client(scheduler)} />);
@@ -89,7 +89,7 @@ it('says what went wrong, and tries again', async () => {
   expect(screen.queryByRole('alert')).toBeNull();
 });
 
-it('knows its periods', () => {
+it('splits a span into periods', () => {
   expect(periodsOf(spanOf('day', NOW))).toHaveLength(24);
   expect(periodsOf(spanOf('last-month', NOW))).toHaveLength(28);
   expect(periodsOf(spanOf('this-month', NOW)).at(-1)).toBe(TODAY);

@@ -31,7 +31,7 @@ function fills(kind: string): number {
 }
 
 describe('the quota bar', () => {
-  it('has one segment a GPU, the line at the guarantee, and what is over it lighter', () => {
+  it('has one segment per GPU, a line at the guarantee, and a lighter colour beyond it', () => {
     render(<QuotaBar held={6} guaranteed={4} size={11} label="vision" />);
     expect(document.querySelectorAll('.runai-Quota-gpu')).toHaveLength(11);
     expect(fills('within')).toBeCloseTo(4);
@@ -40,20 +40,20 @@ describe('the quota bar', () => {
     expect(parseFloat(line!.style.left)).toBeCloseTo((100 * 4) / 11);
   });
 
-  it('fills a part of a segment for a part of a GPU', () => {
+  it('fills a fraction of a segment for a fraction of a GPU', () => {
     render(<QuotaBar held={1.25} guaranteed={1} size={2} label="vision" />);
     expect(fills('within')).toBeCloseTo(1);
     expect(fills('over')).toBeCloseTo(0.25);
   });
 
-  it('is one bar beyond twenty GPUs', () => {
+  it('is continuous above twenty GPUs', () => {
     render(<QuotaBar held={32} guaranteed={24} size={64} label="vision" />);
     expect(document.querySelectorAll('.runai-Quota-gpu')).toHaveLength(1);
     expect(fills('within')).toBeCloseTo(24 / 64);
     expect(fills('over')).toBeCloseTo(8 / 64);
   });
 
-  it('has no line where the guarantee is without bound', () => {
+  it('has no line if the guarantee is unlimited', () => {
     render(<QuotaBar held={2} guaranteed={null} size={4} label="vision" />);
     expect(fills('within')).toBeCloseTo(2);
     expect(document.querySelector('.runai-Quota-line')).toBeNull();
@@ -63,11 +63,11 @@ describe('the quota bar', () => {
     [4, '1 of 4 guaranteed'],
     [0, '1 allocated, none guaranteed'],
     [null, '1 held']
-  ])('says a guarantee of %j in words', (guaranteed, words) => {
+  ])('shows a guarantee of %j as text', (guaranteed, words) => {
     expect(quotaWords(aProject('vision', { allocated: 1, guaranteed_in_all: guaranteed }), plain)).toBe(words);
   });
 
-  it('tells of CPUs and memory where they are guaranteed or limited', () => {
+  it('shows CPUs and memory if they are guaranteed or limited', () => {
     const cpus = { allocated_cpus: 4, guaranteed_cpus: 8, limit_cpus: 16 };
     expect(besideWords(aProject('vision', cpus), plain)).toBe('CPUs: 4 of 8 guaranteed, at most 16.');
     const memory = { allocated_memory_gib: 2.5, limit_memory_gib: 64 };
@@ -75,7 +75,7 @@ describe('the quota bar', () => {
     expect(besideWords(aProject('vision', {}), plain)).toBe('');
   });
 
-  it('reaches from what is held to what would start now', () => {
+  it('extends from the GPUs in use to those that could start now', () => {
     expect(barSize(aProject('vision', { allocated: 6, guaranteed_in_all: 4, could_start: 5 }))).toBe(11);
     expect(outlook(aProject('vision', { over_quota: 2, could_start: 5 }), plain)).toBe(
       '2 over quota can be reclaimed. Up to 5 GPUs more can start now.'
@@ -84,7 +84,7 @@ describe('the quota bar', () => {
   });
 });
 
-describe('the icon of a state', () => {
+describe('the icon of a job state', () => {
   const states: JobState[] = [
     'queued',
     'starting',
@@ -96,7 +96,7 @@ describe('the icon of a state', () => {
     'cancelled'
   ];
 
-  it('has a shape and a word of its own', () => {
+  it('differs from the others in shape and label', () => {
     const shapes = new Set<string>();
     const words = new Set<string>();
     for (const state of states) {
@@ -112,7 +112,7 @@ describe('the icon of a state', () => {
   });
 });
 
-describe('what may be done with a job', () => {
+describe('the actions on a job', () => {
   it.each<[string, Partial<JobView>, Me, JobVerb[]]>([
     ['the owner pauses and cancels', { state: 'running' }, ADA, ['pause', 'cancel']],
     ['the owner resumes what is paused', { state: 'paused' }, ADA, ['resume', 'cancel']],
@@ -126,7 +126,7 @@ describe('what may be done with a job', () => {
     expect(verbs(aJob('a', job), me)).toEqual(allowed);
   });
 
-  it('a job is found by any of its words', () => {
+  it('matches a job by its name, owner, project or state', () => {
     const job = aJob('j7', { name: 'Resnet sweep', state: 'running' });
     expect(matches(job, 'resnet RUN')).toBe(true);
     expect(matches(job, 'ada vision')).toBe(true);
@@ -162,12 +162,12 @@ describe('the list of jobs', () => {
   const done = aJob('done', { state: 'succeeded', submitted: 5, ended: 6 });
   const young = aJob('young', { submitted: 9 });
 
-  it('has the newest on top, and what has ended below', () => {
+  it('shows the newest jobs first and finished jobs last', () => {
     render(list([done, old, young]));
     expect(names()).toEqual(['job-young', 'job-old', 'job-done']);
   });
 
-  it('is walked through with the arrow keys and opened with Enter', () => {
+  it('is navigated with the arrow keys, and Enter opens a job', () => {
     render(list([old, young]));
     const heads = [...document.querySelectorAll<HTMLElement>('.runai-Job-head')];
     expect(heads.map(head => head.tabIndex)).toEqual([0, -1]);
@@ -185,7 +185,7 @@ describe('the list of jobs', () => {
     expect(screen.getByText('The log will appear when the job starts.')).toBeTruthy();
   });
 
-  it('has what runs above what waits, and the jobs of an array by their numbers', () => {
+  it('shows running jobs before waiting ones, and jobs of an array by index', () => {
     const array = (index: number, change: Partial<JobView> = {}) =>
       aJob(`x${index}`, { name: `arr-${index}`, array: 'x', index, submitted: index, ...change });
     const running = { state: 'running' as const };
@@ -194,14 +194,14 @@ describe('the list of jobs', () => {
     expect(names()).toEqual(['arr-6', 'arr-11', 'job-new', 'arr-2', 'arr-10', 'job-held']);
   });
 
-  it('says in full what an opened job waits for', () => {
+  it('shows the whole reason of an opened job', () => {
     render(list([aJob('old', { state: 'queued', reason: 'Needs 8 GPUs on one node.' })]));
     expect(screen.queryByText('Waits for')).toBeNull();
     fireEvent.click(document.querySelector('.runai-Job-head')!);
     expect(screen.getByText('Waits for').nextElementSibling!.textContent).toBe('Needs 8 GPUs on one node.');
   });
 
-  it('acts on the job whose action was pressed', () => {
+  it('acts on the job whose button was pressed', () => {
     const actions = new Recorder();
     render(list([aJob('old', { state: 'running' })], actions));
     fireEvent.click(screen.getByRole('button', { name: 'Pause job-old' }));
@@ -209,7 +209,7 @@ describe('the list of jobs', () => {
     expect(actions.done).toEqual(['pause old', 'cancel old']);
   });
 
-  it('keeps the keyboard on a job when what it stood on goes away', () => {
+  it('keeps the focus on a job when the focused button disappears', () => {
     const { rerender } = render(list([young, old]));
     const cancel = screen.getByRole('button', { name: 'Cancel job-old' });
     cancel.focus();
@@ -220,7 +220,7 @@ describe('the list of jobs', () => {
     expect(document.activeElement).toBe(document.querySelector('[data-job=young] .runai-Job-head'));
   });
 
-  it('takes the keyboard from nothing else', () => {
+  it('does not take the focus from other elements', () => {
     const { rerender } = render(list([young, old]));
     const cancel = screen.getByRole('button', { name: 'Cancel job-old' });
     cancel.focus();
@@ -229,7 +229,7 @@ describe('the list of jobs', () => {
     expect(document.activeElement).toBe(document.body);
   });
 
-  it('says what to do where there is nothing', () => {
+  it('shows what to do when it is empty', () => {
     render(list([]));
     expect(screen.getByText('none')).toBeTruthy();
   });
@@ -255,7 +255,7 @@ describe('the panel', () => {
     return [scheduler, model];
   }
 
-  it('opens the form of a new job, for who may send one', async () => {
+  it('opens the form for a new job for users who may submit', async () => {
     await panel(() => undefined);
     fireEvent.click(await screen.findByRole('button', { name: 'New job' }));
     expect(newJob).toHaveBeenCalledOnce();
@@ -265,7 +265,7 @@ describe('the panel', () => {
     expect(screen.queryByRole('button', { name: 'New job' })).toBeNull();
   });
 
-  it('says whose GPUs there are, and that they are declared', async () => {
+  it('shows my GPUs and says that they are declared', async () => {
     const [, model] = await panel(() => undefined);
     const mine = await screen.findByRole('region', { name: 'My GPUs' });
     expect(within(mine).getByText('build · fixed quota 1')).toBeTruthy();
@@ -277,7 +277,7 @@ describe('the panel', () => {
     model.dispose();
   });
 
-  it('tells the GPUs of this server from those of another of mine', async () => {
+  it('distinguishes the GPUs of this server from those of my other servers', async () => {
     const [, model] = await panel(scheduler => {
       scheduler.sessions = [
         aSession('s1'),
@@ -296,7 +296,7 @@ describe('the panel', () => {
     model.dispose();
   });
 
-  it('shows the use of a GPU where it is measured', async () => {
+  it('shows the use of a GPU if it is measured', async () => {
     const [, model] = await panel(scheduler => {
       scheduler.sessions = [aSession('s1', { declared: false })];
       scheduler.pool = {
@@ -318,6 +318,7 @@ describe('the panel', () => {
                 used_memory_gib: 6,
                 utilisation: 0.23,
                 foreign: 0,
+                failure: null,
                 slowness: 1,
                 occupants: []
               }
@@ -334,13 +335,13 @@ describe('the panel', () => {
     model.dispose();
   });
 
-  it('gives the first example where there is no job', async () => {
+  it('shows a first example when there are no jobs', async () => {
     const [, model] = await panel(() => undefined);
     expect(await screen.findByText(/%%runai_train/)).toBeTruthy();
     model.dispose();
   });
 
-  it('tells mine from the team', async () => {
+  it('separates my jobs from those of my team', async () => {
     const [, model] = await panel(scheduler => {
       scheduler.jobs.set('a', aJob('a'));
       scheduler.jobs.set('b', aJob('b', { mine: false, user: 'grace' }));
@@ -353,7 +354,7 @@ describe('the panel', () => {
     model.dispose();
   });
 
-  it('keeps still under a pointer at work, and catches up when it has gone or rests', async () => {
+  it('does not change under an active pointer, and updates when the pointer leaves or rests', async () => {
     const [scheduler, model] = await panel(one => one.jobs.set('old', aJob('old')));
     await screen.findByText('job-old');
     const box = document.querySelector('.runai-Panel')!;
@@ -382,7 +383,7 @@ describe('the panel', () => {
     model.dispose();
   });
 
-  it('has one sentence and a way out when the scheduler refuses', async () => {
+  it('shows one error message with a remedy when the scheduler refuses', async () => {
     const [scheduler, model] = await panel(one => {
       one.trouble = [403, { detail: 'Your token lacks the scope custom:runai:read.' }];
     });
@@ -397,7 +398,7 @@ describe('the panel', () => {
 });
 
 describe('the filter of the panel', () => {
-  it('has the keyboard from its opening to its closing', async () => {
+  it('takes the keyboard focus when it opens and returns it when it closes', async () => {
     const scheduler = new Scheduler();
     scheduler.jobs.set('a', aJob('a')).set('b', aJob('b'));
     const model = new PoolModel(scheduler, { gather: 1 });
@@ -410,7 +411,7 @@ describe('the filter of the panel', () => {
     fireEvent.click(button);
     const input = screen.getByRole('textbox');
     expect(document.activeElement).toBe(input);
-    fireEvent.pointerMove(document.querySelector('.runai-Panel')!); // what one does oneself is seen at once
+    fireEvent.pointerMove(document.querySelector('.runai-Panel')!); // one's own actions are shown at once
     fireEvent.change(input, { target: { value: 'job-b' } });
     expect(names()).toEqual(['job-b']);
     fireEvent.keyDown(input, { key: 'Escape' });
@@ -430,7 +431,7 @@ describe('the filter of the panel', () => {
 });
 
 describe('the card of a job', () => {
-  it('is acted on by the keyboard, which stays where it was', async () => {
+  it('is operated by keyboard and keeps the focus', async () => {
     const scheduler = new Scheduler();
     scheduler.jobs.set('a', aJob('a', { state: 'running' }));
     const model = new PoolModel(scheduler, { gather: 1 });
@@ -448,7 +449,7 @@ describe('the card of a job', () => {
     model.dispose();
   });
 
-  it('is live, and becomes what the output says when nobody knows the job', async () => {
+  it('is live, and falls back to the plain text when the job no longer exists', async () => {
     const scheduler = new Scheduler();
     scheduler.jobs.set('a', aJob('a', { state: 'running' }));
     const model = new PoolModel(scheduler, { gather: 1 });
@@ -463,15 +464,15 @@ describe('the card of a job', () => {
     fireEvent.pointerMove(document.querySelector('.runai-Card')!);
     const reason = screen.getByText(/Rank 0 exited with status 1/);
     expect(reason.style.minHeight).not.toBe('');
-    expect(reason.style.overflow).toBe(''); // what the job says next is read in full, under a pointer, too
+    expect(reason.style.overflow).toBe(''); // the next reason is shown in full, even under a pointer
     rerender(card('gone'));
     await screen.findByText(/^This pool has no such job/);
     expect(screen.getByText('digits: finished')).toBeTruthy();
     model.dispose();
   });
 
-  it('has its progress, its metrics and its files', async () => {
-    // Nothing is laid out in a test, and what is not on the page does not ask.
+  it('shows progress, metrics and files', async () => {
+    // jsdom has no layout, and hidden elements send no requests.
     vi.spyOn(HTMLElement.prototype, 'offsetParent', 'get').mockReturnValue(document.body);
     const scheduler = new Scheduler();
     const begun = Date.now() / 1000 - 60;
@@ -510,7 +511,7 @@ describe('the card of a job', () => {
     vi.restoreAllMocks();
   });
 
-  it('shows its attempts on a line, and why one ended', () => {
+  it('shows a timeline of its attempts and why one ended', () => {
     const attempt = (
       number: number,
       started: number,
@@ -547,13 +548,13 @@ describe('the card of a job', () => {
     ];
     const again = render(<Timeline job={{ ...job, state: 'queued', attempts: stops }} now={100} />);
     expect(screen.getByText(/stopped: Paused by grace\./)).toBeTruthy();
-    expect(screen.queryByText(/for speech|went on/)).toBeNull();
+    expect(screen.queryByText(/for speech|resumed/)).toBeNull();
     again.unmount();
     const grown = attempt(1, 0, 50, 'resized', 'Grew from 2 to 4 workers: GPUs were idle.');
     const second = attempt(2, 51, null, null, '');
     const { rerender } = render(<Timeline job={{ ...job, attempts: [grown, second] }} now={100} />);
     expect(screen.getByText(/Grew from 2 to 4 workers/).textContent).not.toContain('stopped');
-    expect(screen.getByText(/went on$/)).toBeTruthy();
+    expect(screen.getByText(/resumed$/)).toBeTruthy();
     const failed = attempt(1, 0, 50, 'failed', 'It ended with exit code 1.');
     rerender(<Timeline job={{ ...job, attempts: [failed, second] }} now={100} />);
     expect(screen.getByText(/failed: It ended with exit code 1/)).toBeTruthy();

@@ -11,7 +11,7 @@ afterEach(cleanup);
 
 const names = () => [...document.querySelectorAll('.runai-Job .runai-Name')].map(name => name.textContent).sort();
 
-it('filters nothing once it is closed, though the box tells its text again as it loses the focus', async () => {
+it('does not filter after it is closed, although the box reports its text again when it loses the focus', async () => {
   const scheduler = new Scheduler();
   scheduler.jobs.set('a', aJob('a')).set('b', aJob('b'));
   const model = new PoolModel(scheduler, { gather: 1 });
@@ -24,7 +24,7 @@ it('filters nothing once it is closed, though the box tells its text again as it
   const box = document.querySelector<HTMLInputElement>('jp-search.jp-FilterBox')!;
   await waitFor(() => expect(box.shadowRoot!.querySelector('input')).toBeTruthy());
   const input = box.shadowRoot!.querySelector('input')!;
-  // As a browser does, and jsdom doesn't: what was typed is told as a change when the focus goes.
+  // Browsers fire a change event when the focus leaves; jsdom does not.
   input.addEventListener('blur', () => input.dispatchEvent(new Event('change')));
 
   await act(async () => {

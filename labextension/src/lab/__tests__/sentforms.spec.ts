@@ -1,11 +1,11 @@
-/** What was sent last, in JupyterLab's own database. */
+/** The last submitted forms, in JupyterLab's own database. */
 import { StateDB } from '@jupyterlab/statedb';
 import { expect, it } from 'vitest';
 import { SentForms } from '../sentforms';
 
 const form = (gpus: number) => ({ run: `train.py --epochs ${gpus}`, values: { gpus: `${gpus}` } });
 
-it('remembers the latest form of each file, and forgets those that were sent longest ago', async () => {
+it('remembers the latest form of each file, and drops the oldest', async () => {
   const state = new StateDB();
   const forms = new SentForms(state);
   expect(await forms.of('a/train.py')).toBeNull();
@@ -20,7 +20,7 @@ it('remembers the latest form of each file, and forgets those that were sent lon
   expect(await forms.of('1.py')).toEqual(form(2));
 });
 
-it('remembers no environment variables, which may hold secrets', async () => {
+it('stores no environment variables, which may hold secrets', async () => {
   const forms = new SentForms(new StateDB());
   await forms.keep('train.py', { run: 'train.py', values: { gpus: '2', env: 'TOKEN=secret' } });
   expect(await forms.of('train.py')).toEqual({ run: 'train.py', values: { gpus: '2' } });

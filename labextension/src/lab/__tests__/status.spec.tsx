@@ -9,7 +9,7 @@ import { PoolModel } from '../../model/pool';
 import { statusPlugin } from '../status';
 import { PANEL_ID } from '../tokens';
 
-it('says what I run and what is free while the pool answers, and opens the panel', async () => {
+it('shows my jobs and the free GPUs while connected, and opens the panel', async () => {
   const scheduler = new Scheduler();
   scheduler.jobs.set('a', aJob('a', { state: 'running' })).set('b', aJob('b', { state: 'running', mine: false }));
   const model = new PoolModel(scheduler, { firstDelay: 1, longestDelay: 1, gather: 1, figures: 1 });

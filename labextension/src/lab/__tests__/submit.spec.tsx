@@ -9,7 +9,7 @@ import { JobSubmission, type Sent } from '../../model/submission';
 import { plain } from '../../trans';
 import { submitDialog } from '../submit';
 
-configure({ defaultHidden: true }); // jsdom takes a dialog that JupyterLab shows by a style for a closed one
+configure({ defaultHidden: true }); // jsdom treats a dialog that JupyterLab shows by CSS as closed
 
 let server: Server;
 let model: PoolModel;
@@ -50,12 +50,12 @@ afterEach(async () => {
   cleanup();
 });
 
-describe('the dialog of a job', () => {
-  it('has a field for each option of the table, the basic ones unfolded', async () => {
+describe('the submit dialog', () => {
+  it('has a field for each option, the basic ones visible', async () => {
     const dialog = await open('study.ipynb');
     const shown = [...dialog.querySelectorAll<HTMLElement>('[name]')];
     const names = shown.map(element => element.getAttribute('name'));
-    const options = OPTIONS.filter(option => option.name !== 'outputs'); // those of a cell
+    const options = OPTIONS.filter(option => option.name !== 'outputs'); // without the option for cells
     expect(names.sort()).toEqual(['run', ...options.map(option => option.name)].sort());
     const folded = shown.filter(element => element.closest('details'));
     const basic = options.filter(option => option.basic).map(option => option.name);
@@ -63,7 +63,7 @@ describe('the dialog of a job', () => {
     expect(dialog.querySelector('details')!.open).toBe(false);
   });
 
-  it('offers no parameters where no notebook is run', async () => {
+  it('hides the parameters unless a notebook is run', async () => {
     await open();
     expect(screen.queryByLabelText('Notebook parameters')).toBeNull();
     write('Run', 'study.ipynb');
@@ -76,12 +76,12 @@ describe('the dialog of a job', () => {
     expect(projects.map(option => option.value)).toEqual(['', 'vision', 'speech']);
   });
 
-  it('says what goes with the job', async () => {
+  it('shows the files that are sent', async () => {
     const dialog = await open();
     await waitFor(() => expect(dialog.textContent).toContain('Runs in a copy of the folder digits: 2 files (62 B).'));
   });
 
-  it('says what would happen if it were sent now, and says it anew when something is chosen otherwise', async () => {
+  it('shows the result of the dry run, and updates it when an option changes', async () => {
     const dialog = await open();
     const said = () => dialog.querySelector('[role="status"]')!.textContent;
     await waitFor(() => expect(said()).toBe('Starts now.'));
@@ -94,7 +94,7 @@ describe('the dialog of a job', () => {
     await waitFor(() => expect(said()).toContain('Starts once 2 jobs have made room. It is over quota: '));
   });
 
-  it('closes with what was sent', async () => {
+  it('closes after submission', async () => {
     await open();
     write('GPUs', '0.5');
     write('Framework', 'torch');
@@ -111,7 +111,7 @@ describe('the dialog of a job', () => {
     expect(screen.queryByRole('dialog')).toBeNull();
   });
 
-  it('stays open with the refusal at its field, unfolds it and puts the focus there', async () => {
+  it('stays open when refused, unfolds the field at fault, and focuses it', async () => {
     const dialog = await open();
     server.refuses = [["'soon' is not a duration.", 'max_runtime']];
     write('Maximum run time', 'soon');
@@ -126,14 +126,14 @@ describe('the dialog of a job', () => {
     expect(await sent).toEqual(SENT);
   });
 
-  it('says what is wrong with no field of its own at the end of the form', async () => {
+  it('shows an error without a field at the end of the form', async () => {
     await open();
     server.refuses = [['The scheduler does not answer.', null]];
     await press('Send');
     expect(screen.getByRole('alert').textContent).toBe('The scheduler does not answer.');
   });
 
-  it('sends on Enter in a field, once, and shows that it is at it', async () => {
+  it('submits once on Enter in a field, and shows that it is busy', async () => {
     const dialog = await open();
     let answer = () => {};
     server.before = new Promise(resolve => (answer = resolve));
@@ -147,7 +147,7 @@ describe('the dialog of a job', () => {
     expect(server.forms).toHaveLength(1);
   });
 
-  it('keeps the focus where it was while a notebook opens beneath it', async () => {
+  it('keeps the focus while a notebook opens behind it', async () => {
     const dialog = await open();
     const editor = document.body.appendChild(document.createElement('textarea'));
     const more = dialog.querySelector('summary')!;
@@ -157,7 +157,7 @@ describe('the dialog of a job', () => {
     editor.remove();
   });
 
-  it('sends nothing where the user gives up', async () => {
+  it('sends nothing when cancelled', async () => {
     await open();
     fireEvent.keyDown(field('GPUs'), { key: 'Escape' });
     expect(await sent).toBeNull();

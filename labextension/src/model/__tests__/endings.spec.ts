@@ -10,7 +10,7 @@ const said = (job: JobView, ...others: JobView[]) => {
 };
 const LONG = { name: 'train', submitted: 1000, ended: 1125 };
 
-describe('what is said when a job has ended', () => {
+describe('the notice of a finished job', () => {
   it.each<[string, Partial<JobView>, string | null]>([
     ['success after a while', { state: 'succeeded' }, 'success: train succeeded after 2 min.'],
     ['success at once', { state: 'succeeded', ended: 1029 }, null],
@@ -39,7 +39,7 @@ describe('what is said when a job has ended', () => {
     expect(said(aJob('a', { ...LONG, ...change }))).toBe(text);
   });
 
-  it('stays where nobody may have seen it', () => {
+  it('stays if the user may be away', () => {
     const failed = (ended: number) => {
       const job = aJob('a', { ...LONG, state: 'failed', ended });
       return noticeOf(job, [job], plain)!.stays;
@@ -47,14 +47,14 @@ describe('what is said when a job has ended', () => {
     expect([failed(1001), failed(1125)]).toEqual([false, true]);
   });
 
-  it('is one sentence for many that were sent as one, with the last of them', () => {
+  it('covers jobs that were submitted together with one sentence, when the last one ends', () => {
     const member = (index: number, change: Partial<JobView>) =>
       aJob(`x-${index}`, { ...LONG, name: `sweep-${index}`, array: 'x', index, ...change });
     const [first, second] = [member(0, { state: 'succeeded' }), member(1, { state: 'running' })];
     expect(said(first, second)).toBeNull();
     const last = member(1, { state: 'failed' });
     expect(said(last, first)).toBe('error: sweep ended after 2 min: 1 of 2 jobs succeeded.');
-    expect(noticeOf(first, [last, first], plain)!.job).toBe(last); // its log says why
+    expect(noticeOf(first, [last, first], plain)!.job).toBe(last); // its log has the reason
     const well = member(1, { state: 'succeeded' });
     expect(said(well, first)).toBe('success: sweep ended after 2 min: 2 of 2 jobs succeeded.');
   });

@@ -4,7 +4,7 @@ import { plain } from '../../trans';
 import type { AttemptView, JobView } from '../api';
 import { clock, duration, places, ranges, sentence, shape } from '../format';
 
-/** As a person reads it: without the marks that keep words together. */
+/** The visible text: without non-breaking spaces and word joiners. */
 const read = (text: string) => text.replace(/\u2060/g, '').replace(/[\u202f\u00a0]/g, ' ');
 
 const NOW = new Date(2026, 0, 14, 15, 0).getTime() / 1000;
@@ -41,13 +41,13 @@ describe('durations', () => {
 describe('times', () => {
   const at = (time: number) => read(clock(time, NOW));
 
-  it('of today have no date', () => {
+  it('show no date for today', () => {
     expect(at(NOW - 3600)).toMatch(/^0?2:00 PM$|^14:00$/);
   });
-  it('of this week have a weekday', () => {
+  it('show a weekday within the week', () => {
     expect(at(NOW - 2 * 86_400)).toContain('Mon');
   });
-  it('of another month have their day', () => {
+  it('show the day for another month', () => {
     expect(at(NOW - 40 * 86_400)).toContain('Dec');
   });
 });
@@ -55,20 +55,20 @@ describe('times', () => {
 describe('amounts', () => {
   it.each<[Partial<JobView>, string]>([
     [{ gpus: 1 }, '1 GPU'],
-    [{ gpus: 0.25 }, '0.25 GPU'],
+    [{ gpus: 0.25 }, '0.25 GPUs'],
     [{ gpus: 0 }, 'no GPU'],
     [{ gpus: 8, workers: 2 }, '2 × 8 GPUs']
   ])('%j is %s', (change, said) => {
     expect(shape(aJob('a', change), plain)).toBe(said);
   });
 
-  it('name neighbouring GPUs by their range', () => {
+  it('show neighbouring GPUs as a range', () => {
     expect(read(ranges([3, 1, 0, 2, 6, 5]))).toBe('0–3, 5, 6');
   });
 });
 
-describe('where a job stands', () => {
-  it('gathers its workers by node', () => {
+describe('the placement of a job', () => {
+  it('groups its workers by node', () => {
     const workers = [
       { rank: 0, node: 'n3', gpus: [0, 1], share: 1 },
       { rank: 1, node: 'n4', gpus: [7], share: 1 },
@@ -78,7 +78,7 @@ describe('where a job stands', () => {
   });
 });
 
-describe('the sentence of a job', () => {
+describe('the status line of a job', () => {
   it.each<[string, Partial<JobView>, RegExp]>([
     ['running', { state: 'running', attempts: [attempt()] }, /^running 38 min · n3 GPU 0–3$/],
     [
@@ -100,6 +100,27 @@ describe('the sentence of a job', () => {
       'overdue',
       { state: 'queued', position: 1, reason: 'Waits.', estimated_start: NOW - 60 },
       /^next in line · about to start · Waits\.$/
+    ],
+    [
+      'paused for another',
+      {
+        state: 'queued',
+        position: 1,
+        reason: 'Needs 1 GPU.',
+        notice: 'Paused for about 20 min for a short job of ben.',
+        estimated_start: NOW + 60
+      },
+      /^Paused for about 20 min for a short job of ben; resumes at about .*:01.*$/
+    ],
+    [
+      'paused for another, overdue',
+      { state: 'queued', notice: 'Paused for about 20 min for a short job of ben.', estimated_start: NOW - 60 },
+      /^Paused for about 20 min for a short job of ben; resumes at any moment$/
+    ],
+    [
+      'paused for another job for an unknown time',
+      { state: 'queued', notice: 'Paused for a job of ben. The end of the pause is unknown.' },
+      /^Paused for a job of ben\. The end of the pause is unknown\.$/
     ],
     ['first in line', { state: 'queued', position: 1, submitted: NOW - 5 }, /^next in line · waiting 5 s$/],
     [

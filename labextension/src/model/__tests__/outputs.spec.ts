@@ -3,7 +3,7 @@ import { aJob, Scheduler } from '../../__tests__/scheduler';
 import { Client } from '../client';
 import { followOutputs, OutputWriter, type IOutputs, type Output } from '../outputs';
 
-/** Joins texts as JupyterLab's model does: by the name of the last one, whatever became of that. */
+/** Merges stream texts as JupyterLab's model does: by the name of the latest output only. */
 class Outputs implements IOutputs {
   readonly isDisposed = false;
   readonly list: Output[] = [];
@@ -64,25 +64,25 @@ function written(...output: Output[]): Outputs {
 }
 
 describe('the outputs of a cell', () => {
-  it('take the place of what the kernel had written', () => {
+  it('replace what the kernel wrote', () => {
     expect(besides(written(text('a\n'), text('b\n'), html('<b>'), text('c')))).toEqual(['a\nb\n', '<b>', 'c']);
   });
 
-  it('change in place', () => {
+  it('are updated in place', () => {
     const update = { ...html('<i>2</i>', 'x'), output_type: 'update_display_data' };
     const outputs = written(html('<i>1</i>', 'x'), text('after'), update);
     expect(besides(outputs)).toEqual(['<i>2</i>', 'after']);
     expect(outputs.list.every(one => !('transient' in one))).toBe(true);
   });
 
-  it('are cleared, at once or when there is something new, and the card stays', () => {
+  it('are cleared, at once or with the next output, and keep the card', () => {
     expect(besides(written(text('old'), { output_type: 'clear_output', wait: false }))).toEqual([]);
     const wait = { output_type: 'clear_output', wait: true };
     expect(besides(written(text('old'), wait))).toEqual(['old']);
     expect(besides(written(text('old'), wait, text('new')))).toEqual(['new']);
   });
 
-  it('never hold more than so much text', () => {
+  it('are limited in size', () => {
     const outputs = written(...Array.from({ length: 30 }, () => text('x'.repeat(100_000))));
     const [all] = besides(outputs) as string[];
     expect(all!.length).toBeLessThanOrEqual(1_000_010);
@@ -90,8 +90,8 @@ describe('the outputs of a cell', () => {
   });
 });
 
-describe('what a job shows', () => {
-  it('is read over its attempts until it has ended', async () => {
+describe('what a job displays', () => {
+  it('is read over all attempts until the job ends', async () => {
     const scheduler = new Scheduler();
     scheduler.jobs.set('a', aJob('a'));
     const line = (attempt: number, log: number, said: string) => ({
@@ -113,7 +113,7 @@ describe('what a job shows', () => {
     expect(said).toEqual(['one', '\n--- attempt 2 ---\n', 'two']);
   });
 
-  it('is not read where it is not the reader’s', async () => {
+  it('is not read by others than the owner', async () => {
     const scheduler = new Scheduler();
     scheduler.trouble = [403, { detail: 'The job is another user’s.' }];
     const signal = new AbortController().signal;

@@ -46,7 +46,7 @@ beforeEach(() => {
 afterEach(() => model.dispose());
 
 describe('the pool model', () => {
-  it('shows what there is', async () => {
+  it('shows the pool', async () => {
     scheduler.jobs.set('a', aJob('a'));
     model.start();
     const state = await live();
@@ -55,7 +55,7 @@ describe('the pool model', () => {
     expect(state.sessions).toEqual([aSession('s1')]);
   });
 
-  it('follows a job from event to event', async () => {
+  it('follows the events of a job', async () => {
     model.start();
     await live();
     scheduler.set(aJob('a'));
@@ -67,7 +67,7 @@ describe('the pool model', () => {
     await until(state => !state.jobs.has('a'));
   });
 
-  it('asks for nothing while nothing happens', async () => {
+  it('sends no requests while nothing changes', async () => {
     model.start();
     await live();
     const asked = scheduler.asked.length;
@@ -75,7 +75,7 @@ describe('the pool model', () => {
     expect(scheduler.asked.length).toBe(asked);
   });
 
-  it('misses nothing that happens while it reads the pool', async () => {
+  it('misses no event while it reads the pool', async () => {
     scheduler.jobs.set('a', aJob('a'));
     scheduler.before['/sessions'] = () => scheduler.set(aJob('late'));
     scheduler.before['/jobs'] = () => {
@@ -87,18 +87,26 @@ describe('the pool model', () => {
     expect(model.state.jobs.has('a')).toBe(true);
   });
 
-  it('takes figures and places in line from the stream, and asks for none of them', async () => {
+  it('takes figures and queue positions from the stream, without requests', async () => {
     scheduler.jobs.set('a', aJob('a', { position: 7 }));
     model.start();
     await live();
     scheduler.asked.length = 0;
     scheduler.set(aJob('b'));
-    const train = { gpus: 6, allocated: 4, over_quota: 0, free: 2, foreign: 0 };
+    const train = { gpus: 6, allocated: 4, over_quota: 0, free: 2, foreign: 0, failing: 0 };
     scheduler.tellFigures({
       pool: { build: scheduler.pool.build, train, waiting: 30 },
       projects: [aProject('vision', { allocated: 4 }), aProject('speech')],
       jobs: [
-        { id: 'a', reason: 'Waits.', position: 6, estimated_start: 5000, earliest_start: null, latest_start: null }
+        {
+          id: 'a',
+          reason: 'Waits.',
+          notice: '',
+          position: 6,
+          estimated_start: 5000,
+          earliest_start: null,
+          latest_start: null
+        }
       ]
     });
     const state = await until(({ jobs }) => jobs.get('a')?.position === 6);
@@ -111,7 +119,7 @@ describe('the pool model', () => {
     expect(scheduler.asked).toEqual([]);
   });
 
-  it('reads every GPU again after a change where all are shown, once for many', async () => {
+  it('reads all GPUs again after a change if all are shown, once for several changes', async () => {
     model.dispose();
     model = new PoolModel(scheduler, QUICK, true);
     model.start();
@@ -125,7 +133,7 @@ describe('the pool model', () => {
     expect(scheduler.asked.filter(path => path === 'GET pool').length).toBeLessThanOrEqual(2);
   });
 
-  it('says which jobs it shows, once for all that show any', async () => {
+  it('reports the shown jobs, once for all elements', async () => {
     model.start();
     await live();
     const hide = model.show(['a', 'b']);
@@ -137,7 +145,7 @@ describe('the pool model', () => {
     await vi.waitFor(() => expect(scheduler.shows[3]).toEqual(['b', 'c']));
   });
 
-  it('reads all lists again when it has missed too much, and not when it goes on', async () => {
+  it('reads all lists again if it missed too many events, but not when it resumes', async () => {
     const lists = () => scheduler.asked.filter(path => path.startsWith('GET jobs')).length;
     model.start();
     await live();
@@ -150,7 +158,7 @@ describe('the pool model', () => {
     expect(lists()).toBe(4);
   });
 
-  it('begins anew when the scheduler has another store', async () => {
+  it('starts from the beginning when the scheduler has another store', async () => {
     model.start();
     await live();
     scheduler.store = 'store-2';
@@ -159,7 +167,7 @@ describe('the pool model', () => {
     await until(state => state.jobs.has('a'));
   });
 
-  it('goes on after the last event when the stream ends, without a word', async () => {
+  it('resumes after the last event when the stream ends, without an error', async () => {
     model.start();
     await live();
     const seen: string[] = [];
@@ -171,7 +179,7 @@ describe('the pool model', () => {
     expect(new Set(seen)).toEqual(new Set(['live']));
   });
 
-  it('says in a sentence that the scheduler is down, keeps what it knew, and recovers by itself', async () => {
+  it('reports that the scheduler is down, keeps its state, and recovers by itself', async () => {
     scheduler.jobs.set('a', aJob('a'));
     model.start();
     await live();
@@ -199,7 +207,7 @@ describe('the pool model', () => {
     await live();
   });
 
-  it('tries again at once when asked to', async () => {
+  it('reconnects at once on request', async () => {
     model.dispose();
     model = new PoolModel(scheduler, { ...QUICK, firstDelay: 1e6 });
     scheduler.trouble = 'down';
@@ -210,7 +218,7 @@ describe('the pool model', () => {
     await live();
   });
 
-  it('tells once that a job of the caller has ended', async () => {
+  it('reports once that a job of the caller ended', async () => {
     const ended: string[] = [];
     model.jobEnded.connect((_, job) => ended.push(job.id));
     scheduler.jobs.set('mine', aJob('mine', { state: 'running' }));
@@ -224,7 +232,7 @@ describe('the pool model', () => {
     expect(ended).toEqual(['mine']);
   });
 
-  it('tells of a job that ended while the scheduler could not be reached', async () => {
+  it('reports a job that ended while the scheduler was unreachable', async () => {
     const ended: string[] = [];
     model.jobEnded.connect((_, job) => ended.push(job.id));
     scheduler.jobs.set('mine', aJob('mine', { state: 'running' }));
@@ -239,7 +247,7 @@ describe('the pool model', () => {
     await vi.waitFor(() => expect(ended).toEqual(['mine']));
   });
 
-  it('drops a session that has ended', async () => {
+  it('removes a session that has ended', async () => {
     model.start();
     await live();
     scheduler.tell('session.state', 's2', { session: aSession('s2', { server: 'second' }) });
@@ -249,7 +257,7 @@ describe('the pool model', () => {
     await until(state => state.sessions.length === 0);
   });
 
-  it('shows the outcome of what the user does, and passes a refusal on', async () => {
+  it('shows the outcome of an action, and passes on a refusal', async () => {
     scheduler.jobs.set('a', aJob('a', { state: 'running' }));
     model.start();
     await live();
@@ -262,7 +270,24 @@ describe('the pool model', () => {
     expect(model.state.jobs.size).toBe(0);
   });
 
-  it('lets go of the line while nobody looks, and goes on where it was', async () => {
+  it('keeps the newer state of the stream when the response to an action arrives later', async () => {
+    scheduler.jobs.set('a', aJob('a', { state: 'running' }));
+    model.start();
+    await live();
+    const send = scheduler.send.bind(scheduler);
+    scheduler.send = async (path, init) => {
+      if (!path.endsWith('/cancel')) {
+        return send(path, init);
+      }
+      scheduler.set(aJob('a', { state: 'cancelled' }));
+      await until(state => state.jobs.get('a')?.state === 'cancelled');
+      return new Response(JSON.stringify(aJob('a', { state: 'stopping' })));
+    };
+    await model.act('a', 'cancel');
+    expect(model.state.jobs.get('a')?.state).toBe('cancelled');
+  });
+
+  it('closes the connection while the page is hidden, and resumes afterwards', async () => {
     model.start();
     await live();
     hide(true);
@@ -273,7 +298,7 @@ describe('the pool model', () => {
     expect(scheduler.resumed).toEqual([null, '7']);
   });
 
-  it('leaves nothing behind when it is disposed', async () => {
+  it('closes its stream when disposed', async () => {
     model.start();
     await live();
     model.dispose();

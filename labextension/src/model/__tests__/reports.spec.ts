@@ -11,7 +11,7 @@ const point = (attempt: number, step: number, more: Point = {}): Point => ({
 });
 
 describe('the reports of a job', () => {
-  it('are one line over its attempts', () => {
+  it('are merged over its attempts', () => {
     const line = continuous([], [point(1, 1), point(1, 2), point(1, 3)]);
     const whole = continuous(line, [point(2, 2), point(2, 3), point(2, 4)]);
     expect(whole.map(one => [one.attempt, one.step])).toEqual([
@@ -22,7 +22,7 @@ describe('the reports of a job', () => {
     ]);
   });
 
-  it('are those of the first worker, and never many', () => {
+  it('are those of the first worker, and limited in number', () => {
     const told = Array.from({ length: 5000 }, (_, at) => point(1, at + 1, { rank: at % 2 }));
     let line: Point[] = [];
     for (const one of told) {
@@ -33,7 +33,7 @@ describe('the reports of a job', () => {
     expect(metrics(line).map(one => one.name)).toEqual(['loss']);
   });
 
-  it('say how far it is and how long it takes', () => {
+  it('give the progress and the remaining time', () => {
     const line = [
       { time: 100, attempt: 2, step: 40, total: 100 },
       { time: 130, attempt: 2, step: 50, total: 100 }

@@ -11,7 +11,7 @@ const MESSAGES: Message[] = [
 ];
 
 describe('server-sent events', () => {
-  it('are the same however the text is cut', () => {
+  it('are parsed the same for any chunks', () => {
     for (let size = 1; size <= TEXT.length; size++) {
       const parser = new MessageParser();
       const found: Message[] = [];
@@ -22,11 +22,11 @@ describe('server-sent events', () => {
     }
   });
 
-  it('may end their lines with CRLF', () => {
+  it('may use CRLF', () => {
     expect(new MessageParser().push(TEXT.replaceAll('\n', '\r\n'))).toEqual(MESSAGES);
   });
 
-  it('are read from a stream whose bytes are cut inside a letter', async () => {
+  it('are decoded when a chunk ends inside a character', async () => {
     const bytes = new TextEncoder().encode('data: größer\n\n');
     const body = new ReadableStream<Uint8Array>({
       start(controller) {
@@ -41,7 +41,7 @@ describe('server-sent events', () => {
     expect(found).toEqual(['größer']);
   });
 
-  it('end with an error when the line falls silent', async () => {
+  it('fail when no data arrives', async () => {
     const messages = readMessages(new ReadableStream<Uint8Array>(), () => 5);
     await expect(messages.next()).rejects.toThrow('timed out');
   });

@@ -9,7 +9,7 @@ function begin(run = 'train.py'): [JobSubmission, Server] {
 }
 
 describe('a submission', () => {
-  it('sends what was written, and nothing that was taken away again', async () => {
+  it('sends the options that are set, without removed ones', async () => {
     const [submission, server] = begin();
     submission.set('gpus', '2');
     submission.set('workers', '4');
@@ -18,7 +18,7 @@ describe('a submission', () => {
     expect(server.forms).toEqual([{ folder: 'digits', run: 'train.py', options: { gpus: '2' } }]);
   });
 
-  it('keeps a refusal until its field is changed', async () => {
+  it('keeps an error until its field changes', async () => {
     const [submission, server] = begin();
     server.refuses = [["'many' is not an amount.", 'gpus']];
     submission.set('gpus', 'many');
@@ -33,7 +33,7 @@ describe('a submission', () => {
     expect(submission.state.refusal).toBeNull();
   });
 
-  it('keeps a refusal that names no field until anything is changed', async () => {
+  it('keeps an error without a field until any field changes', async () => {
     const [submission, server] = begin();
     server.refuses = [['Not now.', null]];
     await submission.send();
@@ -41,7 +41,7 @@ describe('a submission', () => {
     expect(submission.state.refusal).toBeNull();
   });
 
-  it('is sent once, however often that is asked', async () => {
+  it('is sent only once', async () => {
     const [submission, server] = begin();
     let answer = () => {};
     server.before = new Promise(resolve => (answer = resolve));
@@ -54,7 +54,7 @@ describe('a submission', () => {
     expect(submission.state.sending).toBe(false);
   });
 
-  it('sends parameters with a notebook alone', async () => {
+  it('sends parameters only with a notebook', async () => {
     const [submission, server] = begin("'my study.ipynb'");
     expect(submission.takes('notebook_parameters')).toBe(true);
     submission.set('notebook_parameters', 'lr=1');
@@ -65,7 +65,7 @@ describe('a submission', () => {
     expect(server.forms.map(form => form.options)).toEqual([{ notebook_parameters: 'lr=1' }, {}]);
   });
 
-  it('finds out what would be sent, and again when that is chosen otherwise', async () => {
+  it('finds the files to send, and again when the choice changes', async () => {
     const [submission, server] = begin();
     await submission.look();
     expect(submission.state.files).toEqual({ files: 2, size: 62 });
@@ -76,7 +76,7 @@ describe('a submission', () => {
     expect(server.looked).toEqual(['files?folder=digits', 'files?folder=digits&in=*.py']);
   });
 
-  it('is tried out as it is written, and a refusal is said in the place of what would happen', async () => {
+  it('runs a dry run while the user types, and shows its error instead of its result', async () => {
     const [submission, server] = begin();
     submission.set('gpus', '2');
     await submission.tryOut();
@@ -89,7 +89,7 @@ describe('a submission', () => {
     expect(server.forms).toEqual([]);
   });
 
-  it('shows what came of the latest form that was tried out', async () => {
+  it('shows the result for the latest form', async () => {
     const [submission, server] = begin();
     const first = submission.tryOut();
     submission.set('gpus', '4');
@@ -98,7 +98,7 @@ describe('a submission', () => {
     expect(submission.state.dryRun).toEqual(server.dryRun);
   });
 
-  it('says that nobody answers', async () => {
+  it('reports that the server does not answer', async () => {
     const [submission, server] = begin();
     server.down = true;
     expect(await submission.send()).toBeNull();
@@ -106,8 +106,8 @@ describe('a submission', () => {
   });
 });
 
-describe('the line above a cell', () => {
-  it('is made of what was written, and shown as it is', async () => {
+describe('the magic line of a cell', () => {
+  it('is made from the options and shown', async () => {
     const server = new Server();
     const submission = await CellSubmission.of(server, 'fit()');
     submission.set('gpus', '2');
@@ -117,12 +117,12 @@ describe('the line above a cell', () => {
     expect(submission.takes('notebook_parameters')).toBe(false);
   });
 
-  it('begins with the options of the line that is there', async () => {
+  it('starts with the options of the existing line', async () => {
     const submission = await CellSubmission.of(new Server(), '\n%%runai_train --gpus 4\nfit()');
     expect(submission.state.values).toEqual({ gpus: '4' });
   });
 
-  it('shows the last line that could be made, and what is refused at its field', async () => {
+  it('stays the last valid one while an error is shown at its field', async () => {
     const server = new Server();
     const submission = await CellSubmission.of(server, 'fit()');
     await submission.look();
@@ -136,14 +136,14 @@ describe('the line above a cell', () => {
     expect(submission.state.refusal).toEqual({ field: 'gpus', sentence: "'-1' is not an amount." });
   });
 
-  it('is tried out with the options of the cell', async () => {
+  it('runs a dry run with the options of the cell', async () => {
     const server = new Server();
     const submission = await CellSubmission.of(server, '%%runai_train --gpus 4\nfit()');
     await submission.tryOut();
     expect(server.tried).toEqual([{ options: { gpus: '4' } }]);
   });
 
-  it('replaces the one that is there', () => {
+  it('replaces the existing line', () => {
     expect(withLine('fit()', '%%runai_train')).toBe('%%runai_train\nfit()');
     expect(withLine('\n%%runai_train --gpus 4\nfit()', '%%runai_train')).toBe('%%runai_train\nfit()');
     expect(lineOf('%%runai_trainer\nfit()')).toBe('');

@@ -1,0 +1,36 @@
+/** What JupyterLab's notifications say about the user's idle servers. */
+import { Notification } from '@jupyterlab/apputils';
+import { act, waitFor } from '@testing-library/react';
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { expect, it } from 'vitest';
+import { Scheduler } from '../../__tests__/scheduler';
+import { aSession } from '../../__tests__/views';
+import { clock } from '../../model/format';
+import { PoolModel } from '../../model/pool';
+import { notificationsPlugin } from '../notifications';
+import type { IJobActions } from '../tokens';
+
+it('warns that my idle server will be stopped, and withdraws that when it is used', async () => {
+  const scheduler = new Scheduler();
+  const model = new PoolModel(scheduler, { firstDelay: 1, longestDelay: 1, gather: 1, figures: 1 });
+  await notificationsPlugin.activate({} as JupyterFrontEnd, model, {} as IJobActions, null, null);
+  await act(async () => model.start());
+  const texts = () => Notification.manager.notifications.map(one => one.message);
+  const told = (id: string, user: string, stops_at: number | null) =>
+    scheduler.tell('session.state', id, { session: aSession(id, { user, stops_at }) });
+
+  const stops = Date.now() / 1000 + 600;
+  told('s2', 'ben', stops);
+  told('s1', 'ada', stops);
+  const at = clock(stops, Date.now() / 1000);
+  await waitFor(() => expect(texts()).toEqual([`Your server is idle. It stops at ${at} unless you use it.`]));
+  told('s1', 'ada', null);
+  await waitFor(() => expect(texts()).toEqual([]));
+  const longest = aSession('s1', { user: 'ada', stops_at: stops, stops_because: 'max_duration' });
+  scheduler.tell('session.state', 's1', { session: longest });
+  const text = `Your server stops at ${at}: it may not run for longer. Save your work before.`;
+  await waitFor(() => expect(texts()).toEqual([text]));
+  told('s1', 'ada', null);
+  await waitFor(() => expect(texts()).toEqual([]));
+  model.dispose();
+});

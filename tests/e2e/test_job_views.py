@@ -1,0 +1,123 @@
+"""Rows of jobs that were submitted together, and the view of a single job: by mouse, by keyboard, in the dark theme
+and in a narrow window."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from scheduler.schema import ArrayMember, ArraySubmit, JobSubmit
+
+from .conftest import Hub, eventually
+from .test_first_light import client_of, in_the_lab, shot
+from .test_submit_dialog import THEMES
+
+__all__ = ["in_the_lab"]
+
+pytestmark = pytest.mark.needs("chromium")
+
+MEMBER = """
+echo '{"time": 1, "rank": 0, "step": 4, "total": 8, "loss": 0.25}' >> $RUNAI_OUTPUT_DIR/metrics.jsonl
+[ $RUNAI_ARRAY_INDEX -lt 2 ] || exec sleep 600
+"""
+
+TRAINS = """
+printf 'rank %s \\033[1;32mattempt %s\\033[0m\\n' $RUNAI_RANK $RUNAI_ATTEMPT
+[ $RUNAI_ATTEMPT = 2 ] || exit 3
+echo '{"time": 1, "rank": 0, "attempt": 2, "step": 1, "total": 4, "loss": 0.5}' >> $RUNAI_OUTPUT_DIR/metrics.jsonl
+echo '{"time": 2, "rank": 0, "attempt": 2, "step": 2, "total": 4, "loss": 0.25}' >> $RUNAI_OUTPUT_DIR/metrics.jsonl
+[ $RUNAI_RANK = 1 ] || echo well done > $RUNAI_OUTPUT_DIR/notes.txt
+exec sleep 600
+"""
+
+
+def test_an_array_is_one_row_that_unfolds_and_is_cancelled_whole(hub: Hub, in_the_lab: Callable[..., Page]) -> None:
+    page = in_the_lab("lee")
+    page.get_by_role("tab", name="GPU pool").click()
+    with client_of(hub, "lee") as client:
+        sweep = JobSubmit(name="sweep", command=["sh", "-c", MEMBER], gpus=1)
+        client.submit_array(ArraySubmit(job=sweep, members=[ArrayMember(index=n) for n in range(12)]))
+    group = page.locator(".runai-Group", has_text="sweep")
+    expect(group).to_contain_text("2 of 12 done · 10 running · best loss 0.25")
+    group.locator(".runai-Job-head").focus()
+    page.keyboard.press("ArrowRight")
+    rows = group.locator(".runai-Group-jobs > li")
+    names = [f"sweep-{n}" for n in (*range(2, 12), 0, 1)]
+    expect(rows.locator(".runai-Name")).to_have_text(names)
+    expect(rows.first).to_contain_text("4 / 8")
+    shot(page, "panel-array")
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Cancel all of sweep")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Cancel the jobs").click()
+    expect(group).to_contain_text("12 of 12 done · 10 cancelled")
+
+
+def test_a_job_has_a_view_of_its_own_which_comes_back_after_a_reload(hub: Hub, in_the_lab: Callable[..., Page]) -> None:
+    page = in_the_lab("lee")
+    page.get_by_role("tab", name="GPU pool").click()
+    digits = page.locator(".runai-Job", has_text="digits")
+    with client_of(hub, "lee") as client:
+        client.submit(JobSubmit(name="digits", command=["sh", "-c", TRAINS], workers=2, retries=1))
+        expect(digits).to_contain_text("2 / 4")  # until then, its GPUs are free for a moment
+        client.submit(JobSubmit(name="waits", command=["true"], gpus=18))
+    waits = page.locator(".runai-Job", has_text="waits")
+    waits.hover()
+    waits.get_by_role("button", name="Open waits").click()
+    why = page.locator(".runai-JobPage", has=page.locator("h2", has_text="waits"))
+    why.get_by_role("tab", name="Why?").click()
+    expect(why).to_contain_text("Who holds the GPUs that it waits for")
+    expect(why).to_contain_text("digits of lee (2)")
+    shot(page, "job-why")
+    digits.hover()
+    digits.get_by_role("button", name="Open digits").click()
+    view = page.locator(".runai-JobPage", has=page.locator("h2", has_text="digits"))
+    expect(view.locator(".runai-Attempts tbody tr")).to_contain_text(["Running.", "ended with exit code 3"])
+    expect(view.get_by_label("Command")).to_contain_text("exec sleep 600")
+    shot(page, "job-overview")
+
+    view.get_by_role("tab", name="Overview").focus()
+    page.keyboard.press("ArrowRight")
+    expect(view.locator(".runai-LineChart")).to_contain_text("0.25 at step 2")
+    shot(page, "job-metrics")
+    page.keyboard.press("ArrowRight")
+    view.get_by_label("Rank").select_option("1")
+    expect(view.get_by_role("log")).to_have_text("rank 1 attempt 2\n")
+    view.get_by_label("Attempt").select_option("1")
+    expect(view.get_by_role("log")).to_have_text("rank 1 attempt 1\n")
+    green = view.get_by_role("log").locator("span")
+    expect(green).to_have_text("attempt 1")
+    expect(green).to_have_css("color", "rgb(0, 116, 39)")
+    view.get_by_label("Find in the log").fill("RANK")
+    expect(view.locator("mark")).to_have_text("rank")
+    shot(page, "job-log")
+    with page.expect_download() as download:
+        view.get_by_role("button", name="Download").click()
+    assert download.value.suggested_filename == "digits-1-1.log"
+    assert Path(download.value.path()).read_text() == "rank 1 \033[1;32mattempt 1\033[0m\n"
+    view.get_by_role("tab", name="Files").click()
+    view.get_by_role("button", name="Preview notes.txt").click()
+    expect(view.locator(".runai-Preview")).to_have_text("well done\n")
+
+    themes: Path = hub.folder / "users" / "lee" / THEMES
+    themes.parent.mkdir(parents=True, exist_ok=True)
+    themes.write_text(json.dumps({"theme": "JupyterLab Dark"}))
+    page.reload()
+    attempts = view.locator(".runai-Attempts")
+
+    def opened() -> bool:  # JupyterLab selects the tab of before when it has restored all of them
+        page.get_by_role("tab", name="digits").click()
+        return attempts.is_visible()
+
+    assert eventually(opened)
+    page.set_viewport_size({"width": 640, "height": 900})
+    expect(attempts).to_be_visible()
+    shot(page, "job-dark-narrow")
+    assert view.evaluate("view => view.scrollWidth <= view.clientWidth"), "something is cut off"
+    view.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Cancel the job").click()
+    expect(view.locator(".runai-JobPage-said")).to_contain_text("cancelled")

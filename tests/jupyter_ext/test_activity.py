@@ -1,0 +1,65 @@
+"""A notebook server tells the scheduler whether its kernels and its user are active, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from jupyter_ext.activity import ActivityReports
+from jupyter_ext.frontend import RENDERER
+from scheduler.model import SessionState
+from scheduler.schema import SessionOpen
+from tests.jupyter_ext.pool import RunningPool, running_pool
+
+pytestmark = pytest.mark.filterwarnings("ignore:(?s).*TermSocket:jupyter_server.utils.JupyterServerAuthWarning")
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPool]:
+    with running_pool(tmp_path_factory.mktemp("pool") / "state") as pool:
+        yield pool
+
+
+@pytest.fixture
+def jp_server_config(pool: RunningPool, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setenv("RUNAI_URL", pool.address.url)
+    monkeypatch.setenv("RUNAI_TOKEN", pool.address.token)
+    monkeypatch.setenv("JUPYTERHUB_SERVER_NAME", "lab")
+    monkeypatch.setenv(RENDERER, "")  # the server sets it: it is to be gone afterwards
+    return {"ServerApp": {"jpserver_extensions": {"jupyter_ext": True}, "allow_unauthenticated_access": False}}
+
+
+async def test_a_page_that_is_used_is_activity_of_its_session(
+    jp_fetch: Any, jp_serverapp: Any, pool: RunningPool
+) -> None:
+    me = (await asyncio.to_thread(pool.client.me)).name
+    session = await asyncio.to_thread(pool.client.open_session, SessionOpen(user=me, server="lab", gpus=1))
+    assert session.state is SessionState.LEASED
+    reports: ActivityReports = jp_serverapp.web_app.settings["runai_activity"]
+
+    async def idle_since() -> float | None:
+        await reports.tell()
+        (found,) = await asyncio.to_thread(pool.client.sessions)
+        return found.idle_since
+
+    before = await idle_since()
+    assert before == session.started
+    assert (await jp_fetch("runai", "activity", method="POST", body="")).code == 204
+    after = await idle_since()
+    assert before is not None
+    assert after is not None
+    assert after > before
+
+
+def test_a_report_has_the_latest_of_kernels_and_person_and_whether_a_kernel_is_busy() -> None:
+    kernels = [{"execution_state": "idle", "last_activity": "2026-11-22T10:00:00.000000Z"}]
+    reports: Any = ActivityReports(None, lambda: kernels, "lab")  # type: ignore[arg-type]
+    at = 1795341600.0  # the instant above
+    assert reports.report(at + 60) == {"server": "lab", "busy": False, "quiet_seconds": 60}
+    kernels.append({"execution_state": "busy", "last_activity": "2026-11-22T10:00:50.000000Z"})
+    assert reports.report(at + 60) == {"server": "lab", "busy": True, "quiet_seconds": 10}
+    kernels.clear()
+    assert reports.report(at) == {"server": "lab", "busy": False, "quiet_seconds": None}
