@@ -12,12 +12,14 @@ import errno
 import logging
 import os
 import socket
+import time
 from collections.abc import Iterable
 from typing import Any, cast
 
 from tornado.http1connection import HTTP1Connection, HTTP1ServerConnection
 from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPConnection, HTTPMessageDelegate
+from tornado.ioloop import IOLoop
 from tornado.iostream import IOStream
 from tornado.web import Application
 
@@ -117,6 +119,8 @@ async def _readable(listening: socket.socket) -> None:
 def make_server(app: Application, *, headers: float = HEADERS, body: float = BODY) -> Server:
     """The server for `make_app`'s application, with time limits in seconds. The API's handlers limit their bodies
     themselves; `body` is the limit of the pages."""
+    # Tornado sets time limits as times of this clock. The wall clock may jump meanwhile, and cut a connection.
+    IOLoop.current().time = time.monotonic  # type: ignore[method-assign]
     return Server(
         app,
         max_body_size=MAX_JSON,

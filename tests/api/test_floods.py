@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
+import time
 from contextlib import AsyncExitStack, suppress
 from types import SimpleNamespace
 from typing import Any
@@ -98,6 +100,23 @@ async def test_a_kept_connection_may_rest_but_must_finish_a_request_that_it_begi
         await resting[0].readuntil(b"ok\n")
     for _, writer in (resting, apart, together):
         writer.close()
+
+
+async def test_a_kept_connection_stays_open_while_the_wall_clock_jumps(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it jumps while a time limit is being set."""
+    service = await start()
+    days = itertools.count(time.time(), 86400)
+    monkeypatch.setattr(time, "time", lambda: next(days))
+    reader, writer = await asyncio.open_connection(*service.url.removeprefix("http://").rstrip("/").split(":"))
+    async with asyncio.timeout(30):
+        for _ in range(3):
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            await reader.readuntil(b"ok\n")
+            await asyncio.sleep(0.05)
+    writer.close()
+    await writer.wait_closed()
 
 
 @pytest.mark.parametrize("turns", range(5))
