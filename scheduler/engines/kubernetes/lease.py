@@ -175,7 +175,8 @@ class LeaseLeadership(Leadership):
         self._folder = folder
         self._end = end
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="lease", daemon=True)
+        self._released = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
 
     def election(self) -> str:
         return self._elector.uid
@@ -197,9 +198,13 @@ class LeaseLeadership(Leadership):
         self._folder.unlock()
         if self._thread.is_alive():
             await self._in_thread(self._elector.release())
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop.call_soon_threadsafe(self._released.set)
             self._thread.join()
         self._loop.close()
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._released.wait())
 
     async def _hold(self) -> None:
         await self._elector.hold()
