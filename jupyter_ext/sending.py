@@ -43,6 +43,7 @@ def put_files(
     files."""
     from scheduler.client.uploading import upload
     from scheduler.files.bundle import Listing, pack, survey
+    from scheduler.submission.gitstate import with_git
 
     ignored = (f"*{SUFFIX}",) if program.kind is JobKind.CELL else ()  # notebooks, including its own
     listing = Listing(folder, ()) if given.get("no_files") else survey(folder, program.patterns, ignored=ignored)
@@ -60,7 +61,7 @@ def put_files(
     uploaded = upload(client, bundle)
     if uploaded.unchanged:
         tell(f"{in_words(uploaded.unchanged)} of this is already in the pool.")
-    return sent.model_copy(update=uploaded.fields)
+    return with_git(sent.model_copy(update=uploaded.fields), folder)
 
 
 def environment() -> dict[str, str]:

@@ -10,7 +10,7 @@ import math
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from decimal import Decimal
 from keyword import iskeyword
 from pathlib import PurePosixPath
@@ -26,6 +26,7 @@ from scheduler.model import (
     Defaults,
     Environment,
     Framework,
+    GitState,
     GpuType,
     Job,
     JobId,
@@ -47,7 +48,7 @@ from scheduler.model import (
 )
 from scheduler.policy import Decision
 from scheduler.pool.rules import Rules
-from scheduler.schema import ArraySubmit, FileSubmit, GroupSubmit, JobSubmit, SessionOpen
+from scheduler.schema import ArraySubmit, FileSubmit, GitSubmit, GroupSubmit, JobSubmit, SessionOpen
 from scheduler.schema.reading import milli
 
 MAX_ENV_BYTES = 256 * 1024
@@ -180,6 +181,7 @@ def job_of(sent: JobSubmit, *, user: UserName, project: ProjectName, now: float,
             parameters=dict(sent.parameters),
             framework=sent.framework,
             container=Container(image=sent.image),
+            git=None if sent.git is None else GitState(sent.git.commit, sent.git.branch, sent.git.changed),
         ),
         submitted=now,
         queued=now,
@@ -266,6 +268,7 @@ def submission_of(job: Job) -> JobSubmit:
         "retries": program.retries,
         "after": [f"{each.job}:any" if each.afterany else each.job for each in request.after],
         "parameters": dict(program.parameters),
+        "git": program.git and GitSubmit(**asdict(program.git)),
     }
     if request.groups:
         given["groups"] = [

@@ -42,6 +42,7 @@ def compose(
     """The submission that the options describe, without its files, and these; `None` where it was only to be
     printed."""
     from scheduler.submission import jobfile
+    from scheduler.submission.gitstate import with_git
 
     given = jobfile.merge(_begin_with(options), said(options))
     program = what_runs(options, line)
@@ -61,7 +62,9 @@ def compose(
     if options.dry_run:
         print(jobfile.dump(given, options.output or "yaml"), end="")
         return None
-    return sent, array, None if "bundle" in given else _pack(program, given)
+    if "bundle" in given:
+        return sent, array, None
+    return with_git(sent, Path.cwd()), array, _pack(program, given)
 
 
 def _submit(options: argparse.Namespace) -> int:

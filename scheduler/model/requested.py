@@ -167,12 +167,23 @@ class Container:
 
 
 @dataclass(frozen=True, slots=True)
+class GitState:
+    """The Git repository that a job was submitted from: its commit and branch (empty: none), and how many files of it
+    differed from the commit."""
+
+    commit: str
+    branch: str = ""
+    changed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """What a job runs: `command` (argv) in a working directory filled from the content-addressed `bundle` and `files`.
 
     `outputs` are the names that a cell returns. `grace` is the time between SIGTERM and SIGKILL, `max_runtime` the
     longest time of one attempt, `idle_timeout` how long it may leave its GPUs idle, `retries` how often a failed
-    attempt is retried. `parameters` are its values in a sweep, by name. `container` is what it runs in.
+    attempt is retried. `parameters` are its values in a sweep, by name. `container` is what it runs in, and `git`
+    where its files are from.
     """
 
     kind: JobKind
@@ -188,6 +199,7 @@ class Program:
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     framework: Framework = Framework.NONE
     container: Container = Container()
+    git: GitState | None = None
 
     @property
     def blobs(self) -> frozenset[str]:

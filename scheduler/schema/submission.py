@@ -20,6 +20,14 @@ class FileSubmit(Wire):
     executable: bool = False
 
 
+class GitSubmit(Wire):
+    """The Git repository that a job is submitted from."""
+
+    commit: str = Field(pattern=r"^[0-9a-f]{40,64}$")
+    branch: str = Field("", max_length=255, description="empty where no branch is checked out")
+    changed: int = Field(0, ge=0, description="number of its files that differ from the commit")
+
+
 class GroupSubmit(Wire):
     """Workers of one shape in a gang, such as a launcher or parameter servers."""
 
@@ -101,6 +109,7 @@ class JobSubmit(Wire):
         description="start when these jobs or arrays have succeeded, or, with :any after an id, when they have ended",
     )
     parameters: Parameters = Field(default_factory=dict)
+    git: GitSubmit | None = Field(None, description="where the files are from")
 
 
 class ArrayMember(Wire):

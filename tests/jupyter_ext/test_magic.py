@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 from jupyter_ext.card import MIME
@@ -53,6 +54,17 @@ accuracy = model.score(x[1000:], y[1000:])
     assert "epoch 0\nepoch 1\nepoch 2\n" in shown.stdout
     assert kernel.value("accuracy > 0.8 and model.score(x[1000:], y[1000:]) == accuracy") == "True"
     assert kernel.value("_job.state.value") == "'succeeded'"
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs Git, which this machine does not have")
+def test_a_cell_tells_the_commit_of_its_folder(kernel: Kernel, pool: RunningPool) -> None:
+    kernel.run("!git init -b main && git -c user.name=ann -c user.email=a@example.org commit --allow-empty -m begin")
+    kernel.run("%%runai_train --gpus 0\nprint(1)")
+    commit = kernel.value("get_ipython().getoutput('git rev-parse HEAD')[0]").strip("'")
+    kernel.run("!rm -r .git")
+    url = f"{pool.address.url}api/v1/jobs/{kernel.value('_job.id').strip(chr(39))}/submission"
+    told = httpx.get(url, headers={"Authorization": f"Bearer {pool.address.token}"}).raise_for_status().json()
+    assert told["git"] == {"commit": commit, "branch": "main", "changed": 0}
 
 
 def test_arrays_are_sent_unchanged_and_only_once(kernel: Kernel) -> None:

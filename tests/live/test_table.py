@@ -47,6 +47,7 @@ NAMED = SUBMISSION + "a_job_has_its_name_its_project_and_its_kind"
 GANG = SUBMISSION + "a_gang_of_groups"
 SESSION = SUBMISSION + "a_session_is_of_a_user_and_a_server_and_has_its_gpus"
 FILES = PROGRAMS + "its_working_directory_is_its_bundle_and_its_files"
+GIT = "app/test_git_state.py::test_the_commit_of_the_folder_goes_with_a_job"
 COMMAND = PROGRAMS + "its_command_runs_with_its_env_and_its_parameters"
 ARRAY = "api/test_http.py::test_an_array_is_stored_completely_or_not_at_all"
 TEMPLATE = MAGIC + "a_template_is_overridden_by_the_line"
@@ -177,6 +178,10 @@ SUBMITTED = {
     "JobSubmit.retries": SUBMISSION + "retries_are_tried_again",
     "JobSubmit.after": SUBMISSION + "after_another_job",
     "JobSubmit.parameters": COMMAND,
+    "JobSubmit.git": GIT,
+    "GitSubmit.commit": GIT,
+    "GitSubmit.branch": GIT,
+    "GitSubmit.changed": GIT,
     "FileSubmit.path": FILES,
     "FileSubmit.blobs": FILES,
     "FileSubmit.executable": FILES,

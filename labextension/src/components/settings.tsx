@@ -1,6 +1,6 @@
 /** The command and options of a job, as its owner submitted them. */
 import { useEffect, useState, type ReactElement } from 'react';
-import type { JobSubmit } from '../model/api';
+import type { GitSubmit, JobSubmit } from '../model/api';
 import type { Client } from '../model/client';
 import { duration, gib } from '../model/format';
 import { OPTIONS } from '../model/options';
@@ -44,9 +44,17 @@ export function settingsOf(sent: Sent, trans: Trans): [string, string][] {
     ...named,
     [trans.__('Parameters'), parameters.join(', ')],
     // Values may be secrets, and others may see the screen.
-    [trans.__('Environment'), env.join(', ')]
+    [trans.__('Environment'), env.join(', ')],
+    [trans.__('Git'), sent.git ? commitOf(sent.git, trans) : '']
   ];
   return settings.filter(([, text]) => text);
+}
+
+/** `a1b2c3d on main, 2 files changed` */
+function commitOf({ commit, branch, changed }: GitSubmit, trans: Trans): string {
+  const short = commit.slice(0, 7);
+  const where = branch ? trans.__('%1 on %2', short, branch) : short;
+  return changed ? trans._n('%2, %1 file changed', '%2, %1 files changed', changed, where) : where;
 }
 
 /** Whether an option equals its default. */

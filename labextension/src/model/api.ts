@@ -237,6 +237,15 @@ export interface FileSubmit {
 /** How the workers of a job find each other: in the way that the framework's scripts expect, or not at all. */
 export type Framework = 'none' | 'torch' | 'tensorflow' | 'horovod' | 'jax' | 'mpi';
 
+/** The Git repository that a job is submitted from. */
+export interface GitSubmit {
+  commit: string;
+  /** empty where no branch is checked out */
+  branch: string;
+  /** number of its files that differ from the commit */
+  changed: number;
+}
+
 export interface GpuView {
   index: number;
   memory_gib: number | null;
@@ -377,6 +386,8 @@ export interface JobSubmit {
   /** start when these jobs or arrays have succeeded, or, with :any after an id, when they have ended */
   after: string[];
   parameters: Record<string, boolean | number | string>;
+  /** where the files are from */
+  git: GitSubmit | null;
 }
 
 /**

@@ -72,7 +72,8 @@ it('shows the command, the options and why each attempt ended', async () => {
     grace: 30,
     max_runtime: 3600,
     env: { SECRET: 'xyz' },
-    parameters: { lr: 0.1 }
+    parameters: { lr: 0.1 },
+    git: { commit: 'a1b2c3d4e5f60718293a4b5c6d7e8f9001122334', branch: 'main', changed: 2 }
   });
   const { copied } = await page(scheduler, RUNNING);
   const command = await screen.findByLabelText('Command');
@@ -89,7 +90,8 @@ it('shows the command, the options and why each attempt ended', async () => {
     'Workers: 2',
     'Maximum run time: 1\u00a0h',
     'Parameters: lr=0.1',
-    'Environment: SECRET'
+    'Environment: SECRET',
+    'Git: a1b2c3d on main, 2 files changed'
   ]);
   fireEvent.click(screen.getByText('Copy id'));
   expect(copied).toEqual(['j']);
