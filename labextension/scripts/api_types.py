@@ -43,6 +43,8 @@ VIEWS = (
     schema.UsageReport,
     schema.UserList,
     schema.BuildQuotaEntry,
+    schema.NodeGpus,
+    schema.GpuHistory,
 )
 """What the front end reads; whatever these refer to comes along."""
 

@@ -148,7 +148,7 @@ def test_a_person_gets_a_build_quota_and_their_server_is_stopped(admin: Page, hu
     api(admin, "pool/apply", "POST", {**api(admin, "pool/file"), "settings": longest})
     expect(session).to_contain_text("stops at")
     shots(admin, "admin-longest-session")
-    expect(una.get_by_text("it may not run for longer").first).to_be_visible()
+    expect(una.get_by_text("because it reaches its time limit").first).to_be_visible()
     una.screenshot(path=SCREENSHOTS / "longest-session.png")
     una.close()
     row = admin.get_by_role("region", name="People").get_by_role("row", name="una")

@@ -4,11 +4,13 @@ import type {
   AuditEntry,
   DisplayLine,
   Explanation,
+  GpuHistory,
   Event as PoolEvent,
   JobState,
   JobSubmit,
   JobView,
   Me,
+  NodeGpus,
   NodeDrain,
   OutputFile,
   PoolView,
@@ -49,6 +51,8 @@ export class Scheduler implements ITransport {
   /** Newest first, one per page. */
   audit: AuditEntry[] = [];
   usage: UsageRow[] = [];
+  gpus: NodeGpus = { node: 'n1', measured: false, gpus: [] };
+  history: GpuHistory = { node: 'n1', gpu: 0, measured: true, since: 0, until: 3600, step: 10, points: [] };
   me: Me = {
     name: 'ada',
     admin: false,
@@ -103,6 +107,9 @@ export class Scheduler implements ITransport {
     }
     if (collection === 'projects' && id) {
       return this._project(id, init);
+    }
+    if (collection === 'nodes' && what === 'gpus') {
+      return json(url.pathname.endsWith('/history') ? this.history : this.gpus);
     }
     if (collection === 'nodes') {
       const drained = init.body ? (JSON.parse(String(init.body)) as NodeDrain).reason : null;

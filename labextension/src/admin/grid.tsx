@@ -113,7 +113,7 @@ export function gpuWords(gpu: GpuView, trans: Trans): string {
   return [trans.__('GPU %1', gpu.index), who || trans.__('free'), use, slow].filter(Boolean).join(' · ');
 }
 
-function occupantWords(occupant: Occupant, trans: Trans): string {
+export function occupantWords(occupant: Occupant, trans: Trans): string {
   const share = occupant.share < 1 ? trans.__('%1 held by ', amount(occupant.share)) : '';
   if (occupant.kind === 'session') {
     return share + (occupant.user ? trans.__('notebook of %1', occupant.user) : trans.__('a notebook'));

@@ -1,24 +1,31 @@
-/** All nodes: capacity, allocation and whether they accept work. Administrators drain and undrain them. */
-import { useEffect, useId, useRef, useState, type FormEvent, type ReactElement } from 'react';
-import { useTrans } from '../components/hooks';
-import type { NodeView } from '../model/api';
-import type { Client } from '../model/client';
+/** All nodes: capacity, allocation, their GPUs, and whether they accept work. Administrators drain and undrain them. */
+import { Fragment, useEffect, useId, useRef, useState, type FormEvent, type ReactElement } from 'react';
+import { useTrans, useUsage } from '../components/hooks';
+import type { NodeView, PoolView } from '../model/api';
 import { amount, percent } from '../model/format';
+import type { IPoolModel, PoolState } from '../model/state';
 import type { Trans } from '../trans';
 import { Card } from './card';
+import { NodeGpus } from './gpus';
 import { Table } from './table';
 
 export interface NodesViewProps {
-  nodes: readonly NodeView[];
-  client: Client;
+  model: IPoolModel;
+  state: PoolState;
+  pool: PoolView;
   admin: boolean;
   /** Runs an action and shows the error if it is refused. */
   attempt: (act: () => Promise<void>) => Promise<void>;
 }
 
-export function NodesView({ nodes, client, admin, attempt }: NodesViewProps): ReactElement {
+export function NodesView({ model, state, pool, admin, attempt }: NodesViewProps): ReactElement {
   const trans = useTrans();
+  const { nodes } = pool;
+  const { client } = model;
   const [drained, setDrained] = useState<string | null>(null);
+  const [open, setOpen] = useState<string | null>(null);
+  const view = useRef<HTMLDivElement>(null);
+  useUsage(view, model, state);
   const columns = [
     { title: trans.__('Node') },
     { title: trans.__('Node pool'), className: 'runai-Table-text' },
@@ -30,44 +37,64 @@ export function NodesView({ nodes, client, admin, attempt }: NodesViewProps): Re
   ];
   return (
     <Card title={trans.__('Nodes')} aside={String(nodes.length)}>
-      <Table columns={columns} edit={admin}>
-        {nodes.map(node => (
-          <tr key={node.name}>
-            <th scope="row">{node.name}</th>
-            <td className="runai-Table-text">{node.node_pool}</td>
-            <td className="runai-Table-text runai-Wide">{node.gpu_type ?? '–'}</td>
-            <td>{node.gpus.length}</td>
-            <td>{amount(allocated(node))}</td>
-            <td className="runai-Wide">{usedOf(node)}</td>
-            <td className="runai-Table-text runai-Table-people" title={stateOf(node, trans)}>
-              {stateOf(node, trans)}
-            </td>
-            {admin && (
-              <td className="runai-Table-edit">
-                {node.drained === null ? (
+      <div ref={view}>
+        <Table columns={columns} edit={admin}>
+          {nodes.map(node => (
+            <Fragment key={node.name}>
+              <tr>
+                <th scope="row">
                   <button
                     type="button"
-                    className="runai-Link"
-                    aria-label={trans.__('Drain %1', node.name)}
-                    onClick={() => setDrained(node.name)}
+                    className="runai-Table-unfold"
+                    aria-expanded={open === node.name}
+                    onClick={() => setOpen(open === node.name ? null : node.name)}
                   >
-                    {trans.__('Drain…')}
+                    {node.name}
                   </button>
-                ) : (
-                  <button
-                    type="button"
-                    className="runai-Link"
-                    aria-label={trans.__('Return %1', node.name)}
-                    onClick={() => void attempt(() => client.drain(node.name, null))}
-                  >
-                    {trans.__('Return')}
-                  </button>
+                </th>
+                <td className="runai-Table-text">{node.node_pool}</td>
+                <td className="runai-Table-text runai-Wide">{node.gpu_type ?? '–'}</td>
+                <td>{node.gpus.length}</td>
+                <td>{amount(allocated(node))}</td>
+                <td className="runai-Wide">{usedOf(node)}</td>
+                <td className="runai-Table-text runai-Table-people" title={stateOf(node, trans)}>
+                  {stateOf(node, trans)}
+                </td>
+                {admin && (
+                  <td className="runai-Table-edit">
+                    {node.drained === null ? (
+                      <button
+                        type="button"
+                        className="runai-Link"
+                        aria-label={trans.__('Drain %1', node.name)}
+                        onClick={() => setDrained(node.name)}
+                      >
+                        {trans.__('Drain…')}
+                      </button>
+                    ) : (
+                      <button
+                        type="button"
+                        className="runai-Link"
+                        aria-label={trans.__('Return %1', node.name)}
+                        onClick={() => void attempt(() => client.drain(node.name, null))}
+                      >
+                        {trans.__('Return')}
+                      </button>
+                    )}
+                  </td>
                 )}
-              </td>
-            )}
-          </tr>
-        ))}
-      </Table>
+              </tr>
+              {open === node.name && (
+                <tr className="runai-Table-details">
+                  <td colSpan={columns.length + Number(admin)}>
+                    <NodeGpus node={node} client={client} />
+                  </td>
+                </tr>
+              )}
+            </Fragment>
+          ))}
+        </Table>
+      </div>
       {drained !== null && (
         <DrainDialog name={drained} close={() => setDrained(null)} drain={reason => client.drain(drained, reason)} />
       )}

@@ -43,7 +43,7 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
     projects: pool => <ProjectsView client={model.client} state={state} pool={pool} />,
     people: pool => <PeopleView model={model} state={state} pool={pool} confirm={confirm} attempt={attempt} />,
     jobs: () => <JobsView model={model} state={state} actions={actions} confirm={confirm} attempt={attempt} />,
-    nodes: pool => <NodesView nodes={pool.nodes} client={model.client} admin={admin} attempt={attempt} />,
+    nodes: pool => <NodesView model={model} state={state} pool={pool} admin={admin} attempt={attempt} />,
     usage: () => <UsageView client={model.client} />,
     audit: () => <AuditView client={model.client} />
   };

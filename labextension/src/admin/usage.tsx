@@ -7,6 +7,7 @@ import { amount, duration, percent } from '../model/format';
 import type { Trans } from '../trans';
 import { BarChart, type Series } from './barchart';
 import { Card } from './card';
+import { Choice } from './choice';
 import { periodName, periodsOf, spanName, spanOf, SPANS, type Span } from './spans';
 
 const DIMENSIONS: readonly Dimension[] = ['project', 'user', 'gpu_type', 'environment'];
@@ -98,26 +99,6 @@ export function UsageView({ client }: { client: Client }): ReactElement {
         </p>
       )}
     </Card>
-  );
-}
-
-interface ChoiceProps<T extends string> {
-  label: string;
-  value: T;
-  values: readonly T[];
-  name: (value: T) => string;
-  set: (value: T) => void;
-}
-
-function Choice<T extends string>({ label, value, values, name, set }: ChoiceProps<T>): ReactElement {
-  return (
-    <select aria-label={label} value={value} onChange={event => set(event.target.value as T)}>
-      {values.map(one => (
-        <option key={one} value={one}>
-          {name(one)}
-        </option>
-      ))}
-    </select>
   );
 }
 

@@ -1,7 +1,7 @@
 /** All details of one job: status, command, attempts, metrics, log, files, and why it is in its state. */
 import { useRef, useState, type KeyboardEvent, type ReactElement, type ReactNode } from 'react';
 import type { JobView } from '../model/api';
-import { clock, sentence, shape } from '../model/format';
+import { clock, metric, sentence, shape } from '../model/format';
 import { metricPoints, progress, type Point } from '../model/reports';
 import { isFinal, type IPoolModel, type PoolState } from '../model/state';
 import type { Trans } from '../trans';
@@ -197,7 +197,12 @@ function Metrics({ line }: { line: readonly Point[] }): ReactElement {
   return (
     <div className="runai-JobPage-charts">
       {charts.map(({ name, steps, points }) => (
-        <LineChart key={name} name={name} points={points} unit={steps ? trans.__('step') : trans.__('report')} />
+        <LineChart
+          key={name}
+          name={name}
+          points={points}
+          place={at => (steps ? trans.__('step %1', metric(at)) : trans.__('report %1', metric(at)))}
+        />
       ))}
     </div>
   );

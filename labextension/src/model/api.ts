@@ -246,6 +246,70 @@ export interface GitSubmit {
   changed: number;
 }
 
+/** The use of a GPU over time, oldest first. Spans in which nothing was measured are left out. */
+export interface GpuHistory {
+  node: string;
+  gpu: number;
+  /** false if the use of this GPU is not measured, as of a declared one */
+  measured: boolean;
+  since: number;
+  until: number;
+  /** the length of each span, in seconds */
+  step: number;
+  points: GpuPoint[];
+}
+
+/** What a GPU reports; null where it does not. */
+export interface GpuMeasures {
+  index: number;
+  /** why the GPU fails and gets no work; null: it works */
+  failure: string | null;
+  /** 0 to 1 */
+  utilisation: number | null;
+  memory_gib: number | null;
+  used_memory_gib: number | null;
+  power_watts: number | null;
+  /** in °C */
+  temperature: number | null;
+  /** why its clocks are below their maximum */
+  throttle_reasons: string[];
+  /** memory errors (ECC) since the last reset of the GPU */
+  corrected_errors: number | null;
+  uncorrected_errors: number | null;
+  processes: GpuProcessView[];
+}
+
+/** The use of a GPU in one span of the history; null where it was not measured. */
+export interface GpuPoint {
+  /** seconds since 1970 */
+  start: number;
+  /** the mean, 0 to 1 */
+  utilisation: number | null;
+  most_utilisation: number | null;
+  used_memory_gib: number | null;
+  power_watts: number | null;
+  /** the mean, in °C */
+  temperature: number | null;
+  most_temperature: number | null;
+  /** the part of the time in which heat or power slowed the GPU, 0 to 1 */
+  slowed: number | null;
+  throttle_reasons: string[];
+  corrected_errors: number;
+  uncorrected_errors: number;
+  /** an error (Xid) that the driver reported */
+  xid: number | null;
+}
+
+/** A process that uses a GPU. Only administrators, and those who may see its job or session, see which one it is. */
+export interface GpuProcessView {
+  pid: number | null;
+  memory_gib: number | null;
+  /** null: it belongs to no job and no session on this GPU */
+  kind: 'job' | 'session' | null;
+  id: string | null;
+  user: string | null;
+}
+
 export interface GpuView {
   index: number;
   memory_gib: number | null;
@@ -495,6 +559,14 @@ export interface MetricsPage {
 export interface NodeDrain {
   /** why the node gets no new work */
   reason: string;
+}
+
+/** The GPUs of a node, as they were a few seconds ago. */
+export interface NodeGpus {
+  node: string;
+  /** false if the use of these GPUs is not measured, as of declared ones */
+  measured: boolean;
+  gpus: GpuMeasures[];
 }
 
 export interface NodeView {

@@ -4,6 +4,7 @@ import type {
   AuditPage,
   DisplayLine,
   Explanation,
+  GpuHistory,
   JobPage,
   JobState,
   JobSubmit,
@@ -12,6 +13,7 @@ import type {
   LatestReports,
   Me,
   MetricsPage,
+  NodeGpus,
   OutputFile,
   OutputList,
   PoolView,
@@ -124,6 +126,16 @@ export class Client {
   async drain(node: string, reason: string | null): Promise<void> {
     const init = reason === null ? { method: 'DELETE' } : withJson('PUT', { reason });
     await this._send(`nodes/${encodeURIComponent(node)}/drain`, init);
+  }
+
+  /** What the GPUs of a node report now. */
+  nodeGpus(node: string): Promise<NodeGpus> {
+    return this._json(`nodes/${encodeURIComponent(node)}/gpus`);
+  }
+
+  /** The use of a GPU from a point in time until now, in about as many points. */
+  gpuHistory(node: string, gpu: number, since: number, points: number): Promise<GpuHistory> {
+    return this._json(`nodes/${encodeURIComponent(node)}/gpus/${gpu}/history?since=${since}&points=${points}`);
   }
 
   /** A page of users, sorted by name; `find`: only those whose name, or a group's name, contains this text. */

@@ -10,8 +10,12 @@ export function stopWords({ server, stops_at, stops_because }: Stops, trans: Tra
   const at = clock(stops_at ?? 0, Date.now() / 1000);
   if (stops_because === 'max_duration') {
     return server
-      ? trans.__('Your server %1 stops at %2: it may not run for longer. Save your work before.', server, at)
-      : trans.__('Your server stops at %1: it may not run for longer. Save your work before.', at);
+      ? trans.__(
+          'Your server %1 stops at %2 because it reaches its time limit. Save your work before then.',
+          server,
+          at
+        )
+      : trans.__('Your server stops at %1 because it reaches its time limit. Save your work before then.', at);
   }
   return server
     ? trans.__('Your server %1 is idle. It stops at %2 unless you use it.', server, at)

@@ -1,7 +1,7 @@
 import { act, cleanup, fireEvent, render, screen, waitFor } from '@testing-library/react';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { Scheduler } from '../../__tests__/scheduler';
-import type { NodeView } from '../../model/api';
+import type { GpuMeasures, GpuPoint, GpuView, NodeView } from '../../model/api';
 import { PoolModel } from '../../model/pool';
 import { PoolPage } from '../page';
 
@@ -25,10 +25,14 @@ const node: NodeView = {
   gpus: []
 };
 
-async function page(admin: boolean): Promise<[Scheduler, PoolModel]> {
+async function page(
+  admin: boolean,
+  prepare: (scheduler: Scheduler) => void = () => {}
+): Promise<[Scheduler, PoolModel]> {
   const scheduler = new Scheduler();
   scheduler.me = { ...scheduler.me, admin };
   scheduler.pool = { ...scheduler.pool, nodes: [node, { ...node, name: 'n2', schedulable: false }] };
+  prepare(scheduler);
   const model = new PoolModel(scheduler, { gather: 1, figures: 1 }, true);
   render(<PoolPage model={model} />);
   await act(async () => model.start());
@@ -66,5 +70,84 @@ it('shows drained nodes, and offers no actions without the permission', async ()
   const [, model] = await page(false);
   expect(screen.getByText('takes no new work')).toBeTruthy();
   expect(screen.queryByRole('button', { name: 'Drain n1' })).toBeNull();
+  model.dispose();
+});
+
+const gpu: GpuView = {
+  index: 0,
+  memory_gib: 80,
+  used_memory_gib: 1,
+  utilisation: 0.37,
+  foreign: 1,
+  failure: 'Xid 79: GPU has fallen off the bus.',
+  slowness: 1,
+  occupants: []
+};
+
+const measures: GpuMeasures = {
+  index: 0,
+  failure: gpu.failure,
+  utilisation: 0.37,
+  memory_gib: 80,
+  used_memory_gib: 1,
+  power_watts: 250,
+  temperature: 61,
+  throttle_reasons: ['power_cap', 'application_clocks'],
+  corrected_errors: 2,
+  uncorrected_errors: 0,
+  processes: [{ pid: 1, memory_gib: 1, kind: null, id: null, user: null }]
+};
+
+const point = (start: number, utilisation: number, xid: number | null = null): GpuPoint => ({
+  start,
+  utilisation,
+  most_utilisation: utilisation,
+  used_memory_gib: 40,
+  power_watts: 100,
+  temperature: 50,
+  most_temperature: 50,
+  slowed: 0.5,
+  throttle_reasons: ['power_cap'],
+  corrected_errors: 1,
+  uncorrected_errors: 0,
+  xid
+});
+
+it('shows what a GPU reports, why it gets no work, and its history, with gaps where it was not measured', async () => {
+  const [scheduler, model] = await page(true, scheduler => {
+    scheduler.pool = { ...scheduler.pool, nodes: [{ ...node, gpus: [gpu] }] };
+    scheduler.gpus = { node: 'n1', measured: true, gpus: [measures] };
+    const points = [point(0, 0), point(10, 0.5), point(1800, 1, 79), point(1810, 0)];
+    scheduler.history = { ...scheduler.history, points };
+  });
+  fireEvent.click(screen.getByRole('button', { name: 'n1' }));
+  await screen.findByText('Gets no work. Xid 79: GPU has fallen off the bus.');
+  await screen.findByText('37% · 1 of 80 GiB · 250 W · 61 °C');
+  await screen.findByText('slowed down now: power cap · 2 corrected memory errors · 1 process outside the pool');
+  await screen.findByText(/^slowed down 50% of the time: power cap · 4 corrected memory errors · Xid 79 at /);
+  const lines = [...document.querySelectorAll('.runai-LineChart polyline')].map(line => line.getAttribute('points'));
+  expect(lines).toEqual(['0.00,100.00 0.28,50.00', '50.00,0.00 50.28,100.00']);
+  fireEvent.change(screen.getByLabelText('Show'), { target: { value: 'used_memory_gib' } });
+  await screen.findByText(/^40 GiB at /);
+  fireEvent.change(screen.getByLabelText('Span'), { target: { value: 'month' } });
+  await waitFor(() => {
+    const since = Number(/since=(\d+)/.exec(scheduler.asked.at(-1)!)?.[1]);
+    expect(Date.now() / 1000 - since).toBeGreaterThan(29 * 86_400);
+  });
+  model.dispose();
+});
+
+it('says that the use of declared GPUs is not measured', async () => {
+  const [scheduler, model] = await page(false, scheduler => {
+    scheduler.pool = {
+      ...scheduler.pool,
+      nodes: [{ ...node, declared: true, gpus: [{ ...gpu, failure: null, foreign: 0 }] }]
+    };
+  });
+  fireEvent.click(screen.getByRole('button', { name: 'n1' }));
+  await screen.findByText(/^These GPUs are declared/);
+  await screen.findByText('free');
+  expect(screen.queryByLabelText('Span')).toBeNull();
+  expect(scheduler.asked.filter(asked => asked.includes('history'))).toEqual([]);
   model.dispose();
 });

@@ -28,7 +28,7 @@ it('warns that my idle server will be stopped, and withdraws that when it is use
   await waitFor(() => expect(texts()).toEqual([]));
   const longest = aSession('s1', { user: 'ada', stops_at: stops, stops_because: 'max_duration' });
   scheduler.tell('session.state', 's1', { session: longest });
-  const text = `Your server stops at ${at}: it may not run for longer. Save your work before.`;
+  const text = `Your server stops at ${at} because it reaches its time limit. Save your work before then.`;
   await waitFor(() => expect(texts()).toEqual([text]));
   told('s1', 'ada', null);
   await waitFor(() => expect(texts()).toEqual([]));

@@ -1,0 +1,296 @@
+/** The GPUs of a node: what each reports now, what runs on it, and its history as a chart. */
+import { useCallback, useEffect, useState, type ReactElement } from 'react';
+import { useTrans } from '../components/hooks';
+import { LineChart } from '../components/linechart';
+import type { GpuHistory, GpuMeasures, GpuPoint, GpuView, NodeView } from '../model/api';
+import type { Client } from '../model/client';
+import { amount, clock, gib, percent } from '../model/format';
+import type { Trans } from '../trans';
+import { niceCeiling } from './barchart';
+import { Choice } from './choice';
+import { occupantWords } from './grid';
+
+const MEASURES = ['utilisation', 'used_memory_gib', 'power_watts', 'temperature'] as const;
+type Measure = (typeof MEASURES)[number];
+
+/** The spans of a chart, in seconds. */
+const SPANS = { hour: 3600, day: 86_400, week: 7 * 86_400, month: 30 * 86_400 } as const;
+type Span = keyof typeof SPANS;
+
+const POINTS = 240;
+
+/** How often figures and charts are read again, in milliseconds. */
+const NOW = 5_000;
+const LATER = 60_000;
+
+export function NodeGpus({ node, client }: { node: NodeView; client: Client }): ReactElement {
+  const trans = useTrans();
+  const [span, setSpan] = useState<Span>('hour');
+  const [measure, setMeasure] = useState<Measure>('utilisation');
+  const read = useCallback(() => client.nodeGpus(node.name), [client, node.name]);
+  const [found, problem] = useReading(read, NOW);
+  const measured = found?.measured ?? false;
+  return (
+    <>
+      {measured && (
+        <div className="runai-Find">
+          <Choice
+            label={trans.__('Show')}
+            value={measure}
+            values={MEASURES}
+            name={one => measureName(one, trans)}
+            set={setMeasure}
+          />
+          <Choice
+            label={trans.__('Span')}
+            value={span}
+            values={Object.keys(SPANS) as Span[]}
+            name={one => spanName(one, trans)}
+            set={setSpan}
+          />
+        </div>
+      )}
+      {found && !measured && (
+        <p className="runai-Gpus-hint">
+          {node.declared
+            ? trans.__('These GPUs are declared: none were found on this machine, so their use is not measured.')
+            : trans.__('The use of these GPUs is not measured.')}
+        </p>
+      )}
+      {problem && (
+        <p className="runai-Gpus-hint" role="alert">
+          {problem}
+        </p>
+      )}
+      <ul className="runai-Gpus">
+        {node.gpus.map(gpu => (
+          <Gpu
+            key={gpu.index}
+            gpu={gpu}
+            now={found?.gpus[gpu.index] ?? null}
+            chart={measured && <History node={node.name} gpu={gpu} client={client} measure={measure} span={span} />}
+          />
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function Gpu({
+  gpu,
+  now,
+  chart
+}: {
+  gpu: GpuView;
+  now: GpuMeasures | null;
+  chart: ReactElement | false;
+}): ReactElement {
+  const trans = useTrans();
+  const troubles = now ? troublesOf(now, trans) : '';
+  return (
+    <li aria-label={trans.__('GPU %1', gpu.index)}>
+      <div className="runai-Gpus-head">
+        <b>{trans.__('GPU %1', gpu.index)}</b>
+        <span className="runai-Aside">{now && figuresOf(now, trans)}</span>
+      </div>
+      <div>{holdersOf(gpu, trans)}</div>
+      {gpu.failure !== null && <div className="runai-Gpus-failure">{trans.__('Gets no work. %1', gpu.failure)}</div>}
+      {troubles && <div className="runai-Hint">{troubles}</div>}
+      {chart}
+    </li>
+  );
+}
+
+interface HistoryProps {
+  node: string;
+  gpu: GpuView;
+  client: Client;
+  measure: Measure;
+  span: Span;
+}
+
+function History({ node, gpu, client, measure, span }: HistoryProps): ReactElement {
+  const trans = useTrans();
+  const { index } = gpu;
+  const read = useCallback(
+    () => client.gpuHistory(node, index, Math.floor(Date.now() / 1000) - SPANS[span], POINTS),
+    [client, node, index, span]
+  );
+  const [history, problem] = useReading(read, span === 'hour' ? NOW : LATER);
+  if (!history) {
+    return (
+      <div className="runai-Hint" role={problem ? 'alert' : undefined}>
+        {problem ?? trans.__('Loading the history…')}
+      </div>
+    );
+  }
+  const points = history.points.flatMap(point => {
+    const value = point[measure];
+    return value === null ? [] : [{ at: point.start, value }];
+  });
+  const events = eventsOf(history, trans);
+  return (
+    <>
+      {points.length > 0 ? (
+        <LineChart
+          name={measureName(measure, trans)}
+          points={points}
+          place={at => clock(at, history.until)}
+          written={value => valueOf(measure, value, trans)}
+          span={[history.since, history.until]}
+          scale={[0, topOf(measure, gpu, points)]}
+          gap={1.5 * history.step}
+        />
+      ) : (
+        <div className="runai-Hint">{trans.__('Not measured in this time.')}</div>
+      )}
+      {events && <div className="runai-Hint">{events}</div>}
+    </>
+  );
+}
+
+/** What is read, and read again while the page is visible, and why it could not be read the last time. */
+function useReading<T>(read: () => Promise<T>, every: number): [found: T | null, problem: string | null] {
+  const [found, setFound] = useState<T | null>(null);
+  const [problem, setProblem] = useState<string | null>(null);
+  useEffect(() => {
+    let gone = false;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const again = async () => {
+      try {
+        const next = document.hidden ? null : await read();
+        if (!gone && next !== null) {
+          setFound(next);
+          setProblem(null);
+        }
+      } catch (error) {
+        if (!gone) {
+          setProblem((error as Error).message);
+        }
+      }
+      if (!gone) {
+        timer = setTimeout(() => void again(), every);
+      }
+    };
+    void again();
+    return () => {
+      gone = true;
+      clearTimeout(timer);
+    };
+  }, [read, every]);
+  return [found, problem];
+}
+
+function holdersOf(gpu: GpuView, trans: Trans): string {
+  const outside = gpu.failure === null && gpu.foreign > 0 ? [trans.__('used outside the pool')] : [];
+  const holders = [...gpu.occupants.map(one => occupantWords(one, trans)), ...outside];
+  return holders.join('; ') || (gpu.failure === null ? trans.__('free') : trans.__('nothing runs on it'));
+}
+
+/** `37% · 1 of 80 GiB · 250 W · 61 °C`, as far as it is measured. */
+function figuresOf(now: GpuMeasures, trans: Trans): string {
+  const memory =
+    now.used_memory_gib !== null && now.memory_gib !== null
+      ? trans.__('%1 of %2', amount(Math.round(10 * now.used_memory_gib) / 10), gib(now.memory_gib, trans))
+      : null;
+  const known = (measure: Measure) => (now[measure] === null ? null : valueOf(measure, now[measure], trans));
+  return [known('utilisation'), memory, known('power_watts'), known('temperature')].filter(Boolean).join(' · ');
+}
+
+/** Why the GPU is slow now, the memory errors since its reset, and the processes that the pool does not know. */
+function troublesOf(now: GpuMeasures, trans: Trans): string {
+  const slowed = slowing(now.throttle_reasons, trans);
+  const strangers = now.processes.filter(one => one.kind === null).length;
+  return [
+    slowed && trans.__('slowed down now: %1', slowed),
+    errorsOf(now.corrected_errors ?? 0, now.uncorrected_errors ?? 0, trans),
+    strangers && trans._n('%1 process outside the pool', '%1 processes outside the pool', strangers)
+  ]
+    .filter(Boolean)
+    .join(' · ');
+}
+
+/** What happened to the GPU in a span: how long it was slow and why, and its errors. */
+function eventsOf(history: GpuHistory, trans: Trans): string {
+  const { points } = history;
+  const sum = (of: (point: GpuPoint) => number) => points.reduce((total, point) => total + of(point), 0);
+  const part = points.length ? sum(point => point.slowed ?? 0) / points.length : 0;
+  const reasons = slowing([...new Set(points.flatMap(point => point.throttle_reasons))], trans);
+  const xids = points.filter(point => point.xid).slice(-3);
+  return [
+    part > 0 && reasons && trans.__('slowed down %1 of the time: %2', percent(part), reasons),
+    errorsOf(
+      sum(point => point.corrected_errors),
+      sum(point => point.uncorrected_errors),
+      trans
+    ),
+    ...xids.map(({ xid, start }) => trans.__('Xid %1 at %2', xid ?? 0, clock(start, history.until)))
+  ]
+    .filter(Boolean)
+    .join(' · ');
+}
+
+function errorsOf(corrected: number, uncorrected: number, trans: Trans): string {
+  return [
+    corrected && trans._n('%1 corrected memory error', '%1 corrected memory errors', corrected),
+    uncorrected && trans._n('%1 uncorrectable memory error', '%1 uncorrectable memory errors', uncorrected)
+  ]
+    .filter(Boolean)
+    .join(' · ');
+}
+
+/** The reasons that slow work down; the others are settings, or say that there is no work. */
+function slowing(reasons: readonly string[], trans: Trans): string {
+  const words: Record<string, string> = {
+    power_cap: trans.__('power cap'),
+    hardware_slowdown: trans.__('hardware slowdown'),
+    thermal: trans.__('heat'),
+    hardware_thermal: trans.__('heat (hardware)'),
+    power_brake: trans.__('power brake')
+  };
+  return reasons.flatMap(reason => words[reason] ?? []).join(', ');
+}
+
+function topOf(measure: Measure, gpu: GpuView, points: readonly { value: number }[]): number {
+  const most = Math.max(...points.map(point => point.value));
+  const usual: Record<Measure, number> = {
+    utilisation: 1,
+    used_memory_gib: gpu.memory_gib ?? niceCeiling(most),
+    power_watts: niceCeiling(most),
+    temperature: 100
+  };
+  return Math.max(usual[measure], most);
+}
+
+function valueOf(measure: Measure, value: number, trans: Trans): string {
+  switch (measure) {
+    case 'utilisation':
+      return percent(value);
+    case 'used_memory_gib':
+      return gib(value, trans);
+    case 'power_watts':
+      return trans.__('%1 W', Math.round(value));
+    case 'temperature':
+      return trans.__('%1 °C', Math.round(value));
+  }
+}
+
+function measureName(measure: Measure, trans: Trans): string {
+  const names: Record<Measure, string> = {
+    utilisation: trans.__('Use'),
+    used_memory_gib: trans.__('Memory'),
+    power_watts: trans.__('Power'),
+    temperature: trans.__('Temperature')
+  };
+  return names[measure];
+}
+
+function spanName(span: Span, trans: Trans): string {
+  const names: Record<Span, string> = {
+    hour: trans.__('last hour'),
+    day: trans.__('last 24 hours'),
+    week: trans.__('last 7 days'),
+    month: trans.__('last 30 days')
+  };
+  return names[span];
+}

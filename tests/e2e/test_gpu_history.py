@@ -1,0 +1,102 @@
+"""The GPUs of a machine on the administrator's page: a library in the place of the driver's reports them."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from scheduler.telemetry import GpuSample, Throttle
+from scheduler.telemetry.history import HistoryFiles
+from scheduler.telemetry.records import span_of
+from tests.telemetry.standin import gpus_file, library, reporting
+
+from .conftest import Hub, LogIn, _free_port, start_hub, stop_hub
+from .test_administration import api, shots
+
+__all__ = ["library"]
+
+pytestmark = pytest.mark.needs("chromium")
+
+
+def report(folder: Path, *gpus: str) -> None:
+    """What the driver reports from now on."""
+    new = folder / "gpus.new"
+    new.write_text(gpus_file(*gpus))
+    new.rename(folder / "gpus")
+
+
+@pytest.fixture(scope="module")
+def hub(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    folder = tmp_path_factory.mktemp("hub")
+    report(folder, *(reporting(n) for n in range(4)))
+    remember(folder / "pool" / "telemetry", [f"GPU-{n}" for n in range(4)])
+    shutil.copy(library / "libnvidia-ml.so.1", folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LD_LIBRARY_PATH", str(folder))
+        patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        hub = start_hub(folder, f"--port={_free_port()}")
+    try:
+        yield hub
+    finally:
+        stop_hub(hub)
+
+
+def remember(folder: Path, devices: list[str]) -> None:
+    """Write a month of samples: busy by day, and slowed down by heat when busiest."""
+    history, now = HistoryFiles(folder), int(time.time())
+    times = [*range(now - 30 * 86_400, now - 3600, 1200), *range(now - 3600, now, 10)]
+    for phase, device in enumerate(devices):
+        for at in times:
+            busy = max(0.0, math.sin((at + 5400 * phase) % 86_400 / 86_400 * math.tau)) * (at // 86_400 % 7 > 1)
+            busy = busy if at < now - 3600 else 0.5 + 0.4 * math.sin(at / 300 + phase)
+            sample = GpuSample(
+                utilisation=busy,
+                used=round(2048 + 60_000 * busy),
+                memory=81_920,
+                power=70 + 330 * busy,
+                temperature=round(32 + 45 * busy),
+                throttle=Throttle.THERMAL if busy > 0.85 else Throttle(0),
+                corrected=0,
+                uncorrected=0,
+            )
+            history.add(device, span_of(sample, None, at))
+
+
+def test_the_gpus_of_a_node_are_shown_with_their_history_and_one_that_fails(hub: Hub, log_in: LogIn) -> None:
+    page = log_in("admin")
+    page.goto(f"{hub.url}services/runai/#nodes")
+    command = ["/bin/sleep", "600"]
+    job = api(page, "jobs", "POST", {"name": "digits", "command": command, "project": "default", "gpus": 1})
+    node = page.get_by_role("button", name=re.compile("^[^ ]+-train$"))
+    node.focus()
+    page.keyboard.press("Enter")
+    expect(node).to_have_attribute("aria-expanded", "true")
+    charts = page.get_by_role("img", name=re.compile("^Use from "))
+    gpus = page.get_by_role("listitem").filter(has=charts)
+    expect(gpus.filter(has_text="digits of admin, project default")).to_have_count(1)
+    expect(gpus.first).to_contain_text("37% · 1 of 80 GiB · 250 W · 61 °C")
+    expect(gpus.first).to_contain_text("of the time: heat")
+    shots(page, "admin-gpus")
+    page.get_by_label("Show").select_option("Temperature")
+    page.get_by_label("Span").select_option("last 30 days")
+    chart = page.get_by_role("img", name=re.compile("^Temperature from ")).first
+    expect(chart).to_be_visible()
+    shots(page, "admin-gpus-month")
+    chart.focus()
+    page.keyboard.press("ArrowLeft")
+    expect(chart.locator("line")).to_be_attached()
+
+    report(hub.folder, *(reporting(n, xid=79 * (n == 3)) for n in range(4)))
+    failing = page.get_by_role("listitem").filter(has_text="Gets no work. Xid 79: GPU has fallen off the bus.")
+    expect(failing).to_have_count(1)
+    page.get_by_label("Span").select_option("last hour")
+    expect(failing).to_contain_text(re.compile(r"Xid 79 at \d"))
+    shots(page, "admin-gpus-failing")
+    api(page, f"jobs/{job['id']}/cancel", "POST")
