@@ -14,6 +14,7 @@ from scheduler import __version__
 from scheduler.cli import administration, values
 from scheduler.cli.command import Commands, add_command, add_format, add_group
 from scheduler.cli.completion import complete, completer
+from scheduler.cli.simulateoptions import add_simulate
 from scheduler.model import JobKey, JobState, QueueOrder
 from scheduler.submission.arguments import add_options, explain
 from scheduler.submission.options import Interface
@@ -100,7 +101,7 @@ def parser() -> argparse.ArgumentParser:
     administration.add_commands(commands)
     _snapshot(commands)
     _plan(commands)
-    _simulate(commands)
+    add_simulate(commands)
     return whole
 
 
@@ -330,68 +331,3 @@ def _plan(commands: Commands) -> None:
         "--cycles", type=values.count, metavar="N", help="simulate this many cycles and print the last state"
     )
     command.add_argument("--timing", action="store_true", help="write the seconds of each decision to standard error")
-
-
-def _simulate(commands: Commands) -> None:
-    command = add_command(
-        commands, "simulate", "simulate:run", "simulate a trace of jobs with this and other policies, and compare them"
-    )
-    command.add_argument("trace", metavar="TRACE", help="a CSV table of jobs, plain or gzip")
-    command.add_argument("--ignore", type=values.names, metavar="COLUMN,…", help="columns of the table to ignore")
-    command.add_argument("--nodes", type=values.count, required=True, metavar="N", help="nodes of the shared pool")
-    command.add_argument(
-        "--gpus-per-node", type=values.count, default=8, metavar="N", help="GPUs of a node (default: 8)"
-    )
-    command.add_argument("--pool", metavar="FILE", help="a pool file with the projects and their guarantees")
-    command.add_argument(
-        "--quantile",
-        type=values.share,
-        default=0.95,
-        help="quantile of demand for partitions and guarantees (default: 0.95)",
-    )
-    command.add_argument(
-        "--learn",
-        type=values.amount,
-        default=0.0,
-        metavar="DAYS",
-        help="size partitions on the first days, simulate the rest",
-    )
-    command.add_argument("--policies", type=values.names, metavar="A,B", help="the policies to simulate (default: all)")
-    command.add_argument(
-        "--scale", type=values.numbers, metavar="X,Y", help="also simulate pools larger by these factors"
-    )
-    command.add_argument(
-        "--restart-cost",
-        type=values.amounts,
-        metavar="S,T",
-        help="seconds that a stop costs (60); further values are simulated in addition to the first",
-    )
-    command.add_argument(
-        "--checkpoint-every",
-        type=values.amount,
-        metavar="SECONDS",
-        help="jobs save at this interval, and not when they are stopped",
-    )
-    command.add_argument(
-        "--sessions",
-        type=values.whole,
-        default=0,
-        metavar="PEOPLE",
-        help="also simulate build sessions of this many people, with and without lending",
-    )
-    command.add_argument("--seed", type=values.whole, default=1, metavar="N", help="random seed of the sessions (1)")
-    command.add_argument(
-        "--every",
-        type=values.amount,
-        default=0.0,
-        metavar="SECONDS",
-        help="plan at most once in this time",
-    )
-    command.add_argument(
-        "--estimate-every",
-        type=values.amount,
-        metavar="SECONDS",
-        help="estimate the starts of waiting jobs at this interval, and measure how good the estimates were",
-    )
-    command.add_argument("--report", metavar="FILE", help="draw the results as a page")
-    command.add_argument("-o", "--output", choices=["json"], help="print the result as JSON")

@@ -15,6 +15,7 @@ from scheduler.files.text import read_text
 from scheduler.model import Pool
 from scheduler.simulation.metrics import Figures
 from scheduler.simulation.sessions import PROFILE, sessions_of
+from scheduler.simulation.slowgpus import PATTERNS, SlowGpuFigures
 from scheduler.simulation.study import NAMES, Result, Study, prepare
 from scheduler.simulation.trace import Trace, read_trace
 
@@ -27,6 +28,11 @@ def run(options: argparse.Namespace) -> int:
     for name in names:
         if name not in NAMES:
             raise Invalid(f"There is no policy “{name}”; available: {', '.join(NAMES)}.", field="policies")
+    for pattern in options.slow_gpus or ():
+        if pattern not in PATTERNS:
+            raise Invalid(
+                f"There is no pattern “{pattern}” of slow GPUs; available: {', '.join(PATTERNS)}.", field="slow_gpus"
+            )
     if options.report and not Path(options.report).absolute().parent.is_dir():
         raise Invalid(f"The folder of {options.report} does not exist; create it first.", field="report")
     trace = read_trace(Path(options.trace), ignore=options.ignore or ())
@@ -55,16 +61,24 @@ def run(options: argparse.Namespace) -> int:
     for result in study.play(names):
         print(f"{result.name} …", file=sys.stderr, flush=True)
         results.append(result)
+    slow = []
+    for pattern in options.slow_gpus or ():
+        print(f"slow GPUs, {pattern} …", file=sys.stderr, flush=True)
+        slow.append(study.with_slow_gpus(pattern, options.seed))
     if options.report:
-        Path(options.report).write_text(render(results, study, facts), "utf-8")
+        Path(options.report).write_text(render(results, study, facts, slow), "utf-8")
     if options.output == "json":
-        print(json.dumps({"facts": facts, "results": [_figures(r) for r in results]}, indent=2))
+        told = {"facts": facts, "results": [_figures(r) for r in results]}
+        if slow:
+            told["slow_gpus"] = [{**asdict(each), "recovered": each.recovered, "regret": each.regret} for each in slow]
+        print(json.dumps(told, indent=2))
     else:
         for name, fact in facts.items():
             print(f"{name}: {fact}")
         print()
         _table(results)
         _estimates(results)
+        _slow_gpus(slow)
     return 0
 
 
@@ -95,6 +109,8 @@ def _facts(trace: Trace, study: Study, options: argparse.Namespace) -> dict[str,
     }
     if study.sessions:
         facts["sessions"] = f"{len(study.sessions):,} of {study.users} people, generated: {PROFILE}"
+    if options.slow_gpus:
+        facts["slow GPUs"] = "; ".join(f"{name}: {PATTERNS[name]}" for name in options.slow_gpus)
     return facts
 
 
@@ -187,3 +203,23 @@ def _estimates(results: list[Result]) -> None:
         print("Estimated starts of jobs that waited for over a minute; errors and ranges relative to the wait:")
         head = ["POLICY", "TOLD", "ESTIMATES", "ERROR", "P90", "NOT LATER", "RANGE"]
         Screen().table(head, rows, right=head[2:])
+
+
+def _slow_gpus(slow: list[SlowGpuFigures]) -> None:
+    """What learning which GPUs are slow brings."""
+    if not slow:
+        return
+    print()
+    print("With GPUs slower than others of their type, which the policy is not told; mean hours to the end:")
+    rows = [
+        (
+            each.pattern,
+            *(str(count) for count in (each.slow, each.found, each.wrong)),
+            *(f"{seconds / HOUR:.2f}" for seconds in (each.unknown, each.learned, each.known)),
+            "" if each.recovered is None else f"{each.recovered:.0%}",
+            f"{each.regret:.1%}",
+        )
+        for each in slow
+    ]
+    head = ["SLOW GPUS", "SLOW", "FOUND", "WRONGLY", "UNKNOWN H", "LEARNED", "KNOWN", "RECOVERED", "REGRET"]
+    Screen().table(head, rows, right=head[1:])

@@ -14,9 +14,8 @@ from __future__ import annotations
 import heapq
 import itertools
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 from scheduler.errors import Invalid
 from scheduler.model import (
@@ -39,6 +38,7 @@ from scheduler.simulation.baselines import Run, Span
 from scheduler.simulation.calendar import Calendar
 from scheduler.simulation.forecastaccuracy import ForecastAccuracy
 from scheduler.simulation.sessions import Session
+from scheduler.simulation.slowness import Slowness
 from scheduler.simulation.trace import Trace, TraceJob
 
 NOISE = 0.03
@@ -112,8 +112,7 @@ class Player:
     `sessions` open and close meanwhile, on the build nodes among `nodes`; how they fared is in `opened` afterwards. The
     policy is told on which type of GPU a job runs how fast, unless `throughputs_known` is false, and with `saves_known`
     that jobs save their state when they are asked to, where they do. `estimates` is what waiting jobs are told, if they
-    are. `slowness` is how many times as long work takes on some GPUs: the policy is not told, but learns it with
-    `residuals` from what jobs reach.
+    are. Nor is it told of `slowness`, but learns it with `residuals` from what jobs reach.
     """
 
     def __init__(
@@ -128,7 +127,7 @@ class Player:
         throughputs_known: bool = True,
         saves_known: bool = False,
         estimates: ForecastAccuracy | None = None,
-        slowness: Mapping[GpuKey, float] = MappingProxyType({}),
+        slowness: Slowness | None = None,
         residuals: Residuals | None = None,
     ) -> None:
         self.trace = trace
@@ -373,10 +372,7 @@ class Player:
         throughputs: dict[str | None, Milli] = dict(progress.job.throughputs)
         slowest = min(throughputs.get(self.types[worker.node], ONE) for worker in progress.placement)
         speed = len(progress.placement) / progress.request.workers * slowest / ONE
-        if not self.slowness:
-            return speed
-        used = [GpuKey((worker.node, gpu)) for worker in progress.placement for gpu in worker.gpus]
-        return speed / max([self.slowness.get(gpu, 1.0) for gpu in used], default=1.0)
+        return speed if self.slowness is None else speed / self.slowness.of(progress.job, progress.placement)
 
 
 def request_of(job: TraceJob, gpus_per_node: int, throughputs_known: bool = True) -> Request:

@@ -12,12 +12,15 @@ from jinja2 import Environment as Templates
 from jinja2 import PackageLoader, StrictUndefined
 
 from scheduler.simulation import pictures
+from scheduler.simulation.slowgpus import SlowGpuFigures
 from scheduler.simulation.study import OURS, POOLED, SCALED, STATIC, Part, Result, Study
 
 HOUR = 3600.0
 
 
-def render(results: Sequence[Result], study: Study, facts: Mapping[str, str]) -> str:
+def render(
+    results: Sequence[Result], study: Study, facts: Mapping[str, str], slow: Sequence[SlowGpuFigures] = ()
+) -> str:
     """The page as HTML. `facts` are shown at the end: the command, the trace's hash, what was assumed."""
     parts = {part: [result for result in results if result.part is part] for part in Part}
     policies = sorted(parts[Part.POLICIES], key=lambda result: result.policy != OURS)
@@ -39,6 +42,7 @@ def render(results: Sequence[Result], study: Study, facts: Mapping[str, str]) ->
         scaled=sorted([*base, *parts[Part.SCALE]], key=lambda r: (r.policy, r.gpus)),
         costs=sorted([first, *parts[Part.COST]], key=lambda result: result.cost),
         sessions=parts[Part.SESSIONS],
+        slow=slow,
         main=[result for result in policies if result.policy in (OURS, STATIC, POOLED)] or policies[:2],
         facts=facts,
         has=parts,

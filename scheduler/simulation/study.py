@@ -36,6 +36,7 @@ from scheduler.simulation.metrics import Figures, figures
 from scheduler.simulation.play import Costs, Player
 from scheduler.simulation.preemptive import PREEMPTIVE, play_preemptive
 from scheduler.simulation.sessions import Session, build_nodes
+from scheduler.simulation.slowgpus import SlowGpuFigures, measure
 from scheduler.simulation.trace import MOST_GPUS, Trace
 
 OURS, SERVED, STATIC, POOLED = "runai", "served", "static", "skip_ahead"
@@ -216,6 +217,13 @@ class Study:
             sessions=opening,
             saves_known=order is not None,
             estimates=estimates,
+        )
+
+    def with_slow_gpus(self, pattern: str, seed: int) -> SlowGpuFigures:
+        """Our policy where some GPUs are slower than others of their type: what it gains by learning which."""
+        player = self._player(self.nodes, self.costs[0])
+        return measure(
+            pattern, self.played, player.calendar.pool, player.nodes, player.costs, seed=seed, every=self.every
         )
 
     def _with_sessions(self, lending: bool, alone: Sequence[Run]) -> Result:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Mapping
-from dataclasses import dataclass
-from statistics import mean
+from pathlib import Path
 
 import pytest
 
+from scheduler.cli import main
 from scheduler.model import (
     ONE,
     TRAIN_POOL,
@@ -22,9 +22,12 @@ from scheduler.model import (
     Pool,
     Project,
     ProjectName,
+    WorkerPlacement,
 )
 from scheduler.policy import Residuals
 from scheduler.simulation.play import Costs, Player
+from scheduler.simulation.slowgpus import PATTERNS, SlowGpuFigures, compare, slowness_of
+from scheduler.simulation.slowness import Slowness
 from scheduler.simulation.trace import Trace, TraceJob
 
 NODES = tuple(Node(NodeName(f"n{n:02}"), 8, gpu_type=GpuType("V100")) for n in range(27))
@@ -34,17 +37,6 @@ POOL = Pool(
     projects=tuple(Project(name, guaranteed=None) for name in KINDS),
 )
 GPUS = tuple(GpuKey((node.name, gpu)) for node in NODES for gpu in range(node.gpus))
-
-
-def two_nodes(dice: random.Random) -> Mapping[GpuKey, float]:
-    """6 of 216 GPUs on two nodes, 2.1 to 2.2 times as slow, as was measured on a cluster of 219."""
-    picked = [GpuKey((node.name, gpu)) for node in dice.sample(NODES, 2) for gpu in dice.sample(range(8), 3)]
-    return {gpu: dice.uniform(2.1, 2.2) for gpu in picked}
-
-
-def scattered(dice: random.Random) -> Mapping[GpuKey, float]:
-    """15 of 216 GPUs, 5 to 40 % slow: the same share as 20 of 296 that were more than 5 % slow on another cluster."""
-    return {gpu: 1.05 + 0.35 * dice.random() ** 2 for gpu in dice.sample(GPUS, 15)}
 
 
 def jobs(load: float, count: int, dice: random.Random) -> Trace:
@@ -65,50 +57,15 @@ def seconds_of_a_job() -> float:
     return 4_800.0
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Mean hours to the end with slow GPUs unknown, learned and known from the start; how many were found, and called
-    slow wrongly."""
-
-    unknown: float
-    learned: float
-    known: float
-    slow: int
-    found: int
-    wrong: int
-
-    @property
-    def recovered(self) -> float:
-        """The fraction saved of what full knowledge would save."""
-        return (self.unknown - self.learned) / (self.unknown - self.known)
-
-    @property
-    def regret(self) -> float:
-        """The relative increase of completion times over full knowledge."""
-        return self.learned / self.known - 1
-
-
-def play(slowness: Mapping[GpuKey, float], trace: Trace) -> Outcome:
-    def hours(nodes: tuple[Node, ...], residuals: Residuals | None) -> float:
-        runs = Player(trace, POOL, nodes, Costs(), slowness=slowness, residuals=residuals).play()
-        return mean(run.completion for run in runs) / 3600
-
-    learned, told = Residuals(), Residuals()
-    told.slow = {gpu: round(ONE * slow) for gpu, slow in slowness.items()}
-    unknown = hours(NODES, None)
-    return Outcome(
-        unknown,
-        hours(NODES, learned),
-        hours(told.mark(NODES), None),
-        len(slowness),
-        len(learned.slow.keys() & slowness.keys()),
-        len(learned.slow.keys() - slowness.keys()),
-    )
+def play(pattern: str, slowness: Slowness, trace: Trace) -> SlowGpuFigures:
+    return compare(pattern, slowness, trace, POOL, NODES, Costs())
 
 
 def test_slow_gpus_are_found_and_avoided() -> None:
     dice = random.Random(1)
-    outcome = play(two_nodes(dice), jobs(0.5, 2500, dice))
+    slowness = slowness_of("clustered", NODES, Trace((), ""), dice)
+    outcome = play("clustered", slowness, jobs(0.5, 2500, dice))
+    assert outcome.slow == 6
     assert outcome.wrong == 0
     assert outcome.found >= outcome.slow / 2
     assert outcome.known < outcome.learned < outcome.unknown
@@ -124,18 +81,64 @@ def test_equal_gpus_are_never_slow(seed: int) -> None:
 
 def test_gpus_that_gangs_use_beside_slow_ones_are_not_called_slow() -> None:
     dice = random.Random(1)
-    slowness, residuals = scattered(dice), Residuals()
+    slowness, residuals = slowness_of("scattered", NODES, Trace((), ""), dice), Residuals()
     Player(jobs(0.5, 2500, dice), POOL, NODES, Costs(), slowness=slowness, residuals=residuals).play()
     assert residuals.slow
-    assert residuals.slow.keys() <= slowness.keys()
+    assert residuals.slow.keys() <= slowness.gpus.keys()
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_the_patterns_follow_the_published_figures(pattern: str) -> None:
+    trace = jobs(0.5, 100, random.Random(1))
+    slowness = slowness_of(pattern, NODES, trace, random.Random(2))
+    assert slowness == slowness_of(pattern, NODES, trace, random.Random(2))
+    times = slowness.gpus.values()
+    if pattern == "clustered":
+        assert (len(times), len({node for node, _ in slowness.gpus})) == (6, 2)
+        assert all(2.1 <= slow <= 2.2 for slow in times)
+    else:
+        assert len(times) == 15
+        assert all(1.05 <= slow <= 1.4 for slow in times)
+    affected = [job for job in trace.jobs if slowness.of(job, place(slowness)) > 1]
+    halved = {job.project for job in affected}
+    assert len(halved) == (3 if pattern == "one-kind" else 6)
+    assert all(job in affected for job in trace.jobs if job.project in halved)
+
+
+def place(slowness: Slowness) -> tuple[WorkerPlacement, ...]:
+    """A gang of a slow GPU and one that is not: it runs at the pace of the slow one."""
+    (node, gpu), *_ = slowness.gpus
+    return WorkerPlacement(node, (gpu,)), WorkerPlacement(NodeName("elsewhere"), (0,))
+
+
+def test_the_command_says_what_learning_brings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [f"{300 * n},{3000 + 7 * n},1,{'abc'[n % 3]}\n" for n in range(300)]
+    path = tmp_path / "trace.csv"
+    path.write_text("submit_time,duration,gpus,project\n" + "".join(lines))
+    command = ["simulate", str(path), "--nodes", "2", "--policies", "runai", "--slow-gpus", "clustered,one-kind"]
+    assert main(command) == 0
+    text = capsys.readouterr().out
+    assert "slow GPUs: clustered: three GPUs on each of 2 in 27 nodes" in text
+    head, clustered, one_kind = [line.split() for line in text.splitlines()[-3:]]
+    assert (head[-1], clustered[:2], one_kind[:2]) == ("REGRET", ["clustered", "3"], ["one-kind", "1"])
+    assert main([*command, "-o", "json"]) == 0
+    found, _ = json.loads(capsys.readouterr().out)["slow_gpus"]
+    assert found["found"] + found["wrong"] <= 16
+    assert found["wrong"] == 0
+    assert found["known"] <= found["unknown"]
+    assert found["regret"] == pytest.approx(found["learned"] / found["known"] - 1)
+    assert main([*command[:-1], "sometimes"]) == 1
+    assert capsys.readouterr().err == (
+        "There is no pattern “sometimes” of slow GPUs; available: clustered, scattered, one-kind.\n"
+    )
 
 
 if __name__ == "__main__":
-    for name in (two_nodes, scattered):
-        for load in (0.3, 0.6, 0.9):
-            for seed in (1, 2, 3):
+    for pattern in PATTERNS:
+        for load in (0.5, 0.6, 0.8):
+            for seed in (1, 2):
                 dice = random.Random(seed)
-                slowness = name(dice)
-                outcome = play(slowness, jobs(load, 4000, dice))
-                found = f"recovered {outcome.recovered:.2f} regret {outcome.regret:.2%}"
-                print(name.__name__, load, seed, outcome, found, flush=True)
+                trace = jobs(load, 2500, dice)
+                outcome = play(pattern, slowness_of(pattern, NODES, trace, dice), trace)
+                recovered = "" if outcome.recovered is None else f"recovered {outcome.recovered:.0%}"
+                print(load, seed, outcome, recovered, f"regret {outcome.regret:.2%}", flush=True)
