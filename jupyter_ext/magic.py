@@ -20,6 +20,7 @@ from traitlets import Float, Int, Unicode
 
 from jupyter_ext import options, payload, sending
 from jupyter_ext.capture import NotSerializable
+from jupyter_ext.frontend import cell_of
 from scheduler.errors import RunaiError
 from scheduler.submission.arguments import in_words, said
 
@@ -113,7 +114,9 @@ class RunaiMagics(Magics):
         if self.gpus is not None and "gpu_memory_gib" not in given:
             mine["gpus"] = self.gpus
         runs = {"kind": wanted.kind.value, "command": list(wanted.command)}
-        return jobfile.submission(jobfile.merge(mine, given, runs))
+        sent = jobfile.submission(jobfile.merge(mine, given, runs))
+        cell = cell_of(self.shell)
+        return sent if cell is None else sent.model_copy(update={"cell": cell})
 
     def _show(
         self,
@@ -130,7 +133,7 @@ class RunaiMagics(Magics):
         if wanted.kind == "cell":
             sent = _put_files(given, wanted, sent)
             shown.pop("in", None)
-        shown |= sent.model_dump(mode="json", exclude_unset=True)
+        shown |= sent.model_dump(mode="json", exclude_unset=True, exclude={"git", "cell"})
         print(jobfile.dump(shown, asked.output or "yaml"), end="")
 
     def _send(self, asked: argparse.Namespace, given: Mapping[str, Any], sent: JobSubmit) -> Job | Trials:

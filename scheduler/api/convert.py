@@ -35,6 +35,7 @@ from scheduler.model import (
     MiB,
     Milli,
     NodePoolName,
+    NotebookCell,
     Program,
     ProjectName,
     Request,
@@ -48,7 +49,7 @@ from scheduler.model import (
 )
 from scheduler.policy import Decision
 from scheduler.pool.rules import Rules
-from scheduler.schema import ArraySubmit, FileSubmit, GitSubmit, GroupSubmit, JobSubmit, SessionOpen
+from scheduler.schema import ArraySubmit, FileSubmit, GitSubmit, GroupSubmit, JobSubmit, NotebookCellSubmit, SessionOpen
 from scheduler.schema.reading import milli
 
 MAX_ENV_BYTES = 256 * 1024
@@ -182,6 +183,7 @@ def job_of(sent: JobSubmit, *, user: UserName, project: ProjectName, now: float,
             framework=sent.framework,
             container=Container(image=sent.image),
             git=None if sent.git is None else GitState(sent.git.commit, sent.git.branch, sent.git.changed),
+            cell=None if sent.cell is None else NotebookCell(sent.cell.notebook, sent.cell.id),
         ),
         submitted=now,
         queued=now,
@@ -269,6 +271,7 @@ def submission_of(job: Job) -> JobSubmit:
         "after": [f"{each.job}:any" if each.afterany else each.job for each in request.after],
         "parameters": dict(program.parameters),
         "git": program.git and GitSubmit(**asdict(program.git)),
+        "cell": program.cell and NotebookCellSubmit(**asdict(program.cell)),
     }
     if request.groups:
         given["groups"] = [

@@ -177,13 +177,22 @@ class GitState:
 
 
 @dataclass(frozen=True, slots=True)
+class NotebookCell:
+    """The cell that a job was submitted from: its id, and the path of its `notebook` below the root folder of the
+    notebook server."""
+
+    notebook: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """What a job runs: `command` (argv) in a working directory filled from the content-addressed `bundle` and `files`.
 
     `outputs` are the names that a cell returns. `grace` is the time between SIGTERM and SIGKILL, `max_runtime` the
     longest time of one attempt, `idle_timeout` how long it may leave its GPUs idle, `retries` how often a failed
     attempt is retried. `parameters` are its values in a sweep, by name. `container` is what it runs in, and `git`
-    where its files are from.
+    and `cell` say where it is from.
     """
 
     kind: JobKind
@@ -200,6 +209,7 @@ class Program:
     framework: Framework = Framework.NONE
     container: Container = Container()
     git: GitState | None = None
+    cell: NotebookCell | None = None
 
     @property
     def blobs(self) -> frozenset[str]:

@@ -68,6 +68,7 @@ from scheduler.schema.submission import (
     GitSubmit,
     GroupSubmit,
     JobSubmit,
+    NotebookCellSubmit,
     SessionActivity,
     SessionOpen,
 )
@@ -132,6 +133,7 @@ __all__ = [
     "NodeGpus",
     "NodePoolEntry",
     "NodeView",
+    "NotebookCellSubmit",
     "Occupant",
     "OutputFile",
     "OutputList",

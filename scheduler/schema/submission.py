@@ -28,6 +28,15 @@ class GitSubmit(Wire):
     changed: int = Field(0, ge=0, description="number of its files that differ from the commit")
 
 
+class NotebookCellSubmit(Wire):
+    """The cell that a job is submitted from."""
+
+    notebook: str = Field(
+        min_length=1, max_length=4096, description="path below the root folder of the notebook server, with `/`"
+    )
+    id: str = Field(min_length=1, max_length=256)
+
+
 class GroupSubmit(Wire):
     """Workers of one shape in a gang, such as a launcher or parameter servers."""
 
@@ -110,6 +119,7 @@ class JobSubmit(Wire):
     )
     parameters: Parameters = Field(default_factory=dict)
     git: GitSubmit | None = Field(None, description="where the files are from")
+    cell: NotebookCellSubmit | None = Field(None, description="where the job is submitted from")
 
 
 class ArrayMember(Wire):

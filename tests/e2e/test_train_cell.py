@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from .conftest import Hub, LogIn, eventually
-from .test_first_light import cell_output, in_the_lab, open_notebook, shot
+from .test_first_light import api, cell_output, in_the_lab, open_notebook, shot
 
 __all__ = ["in_the_lab"]
 
@@ -72,3 +72,32 @@ def test_a_cell_is_trained_by_mouse(hub: Hub, in_the_lab: Callable[..., Page]) -
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     shot(page, "trained-cell")
+
+
+def test_a_job_leads_back_to_its_cell(hub: Hub, in_the_lab: Callable[..., Page]) -> None:
+    """Also where the notebook is no longer open; its cell is the last of many."""
+    page = in_the_lab("lea")
+    cells = [nbformat.v4.new_code_cell(f"n = {n}\n" * 12) for n in range(8)]
+    cells.append(nbformat.v4.new_code_cell("%runai_train --gpus 0 --name leads -- echo trained", id="trains"))
+    folder: Path = hub.folder / "users" / "lea" / "work"
+    folder.mkdir()
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=KERNEL), folder / "many.ipynb")
+    open_notebook(page, hub, "lea", "work/many.ipynb")
+    cell = page.locator(".jp-CodeCell", has_text="--name leads")
+    cell.locator(".cm-content").click()
+    page.keyboard.press("Control+Enter")
+    expect(cell.locator(".runai-Card")).to_contain_text("succeeded", timeout=60_000)
+    (job,) = [job["id"] for job in api(page, "jobs")["jobs"] if job["name"] == "leads"]
+    assert api(page, f"jobs/{job}/submission")["cell"] == {"notebook": "work/many.ipynb", "id": "trains"}
+
+    page.goto(f"{hub.url}user/lea/lab?reset")
+    page.locator(".runai-Status").click()
+    row = page.locator(".runai-Job", has_text="leads")
+    row.hover()
+    row.get_by_role("button", name="Open leads").click()
+    shown = page.locator(".runai-JobPage").get_by_role("button", name="Go to the cell in work/many.ipynb")
+    expect(shown).to_be_visible()
+    shot(page, "job-with-cell")
+    shown.click()
+    expect(page.locator(".jp-Cell.jp-mod-active", has_text="--name leads")).to_be_in_viewport()
+    shot(page, "back-in-cell")

@@ -48,6 +48,7 @@ GANG = SUBMISSION + "a_gang_of_groups"
 SESSION = SUBMISSION + "a_session_is_of_a_user_and_a_server_and_has_its_gpus"
 FILES = PROGRAMS + "its_working_directory_is_its_bundle_and_its_files"
 GIT = "app/test_git_state.py::test_the_commit_of_the_folder_goes_with_a_job"
+CELL = "e2e/test_train_cell.py::test_a_job_leads_back_to_its_cell"
 COMMAND = PROGRAMS + "its_command_runs_with_its_env_and_its_parameters"
 ARRAY = "api/test_http.py::test_an_array_is_stored_completely_or_not_at_all"
 TEMPLATE = MAGIC + "a_template_is_overridden_by_the_line"
@@ -179,6 +180,9 @@ SUBMITTED = {
     "JobSubmit.after": SUBMISSION + "after_another_job",
     "JobSubmit.parameters": COMMAND,
     "JobSubmit.git": GIT,
+    "JobSubmit.cell": CELL,
+    "NotebookCellSubmit.notebook": CELL,
+    "NotebookCellSubmit.id": CELL,
     "GitSubmit.commit": GIT,
     "GitSubmit.branch": GIT,
     "GitSubmit.changed": GIT,

@@ -1,6 +1,6 @@
 /** A job: a row in a list with its actions, and its details. */
 import type { KeyboardEvent, ReactElement } from 'react';
-import type { JobView, Me } from '../model/api';
+import type { JobView, Me, NotebookCellSubmit } from '../model/api';
 import type { Client, JobVerb } from '../model/client';
 import { clock, metric, places, sentence, shape } from '../model/format';
 import type { JobGroup } from '../model/groups';
@@ -19,6 +19,8 @@ export interface JobActions {
   openLog?(job: JobView): void;
   /** Shows all details of the job in its own view. */
   openJob?(id: string): void;
+  /** Shows the cell that a job was submitted from. */
+  openCell?(cell: NotebookCellSubmit): Promise<void>;
   /** Cancels all unfinished jobs of a group. */
   cancelAll?(group: JobGroup): Promise<void>;
 }

@@ -64,7 +64,7 @@ function Page({
   const kept = useKeptFocus(page, '.runai-TextAction');
   const views: Record<Tab, () => ReactElement> = {
     overview: () => (
-      <Overview client={client} job={job} mine={mine} now={now}>
+      <Overview client={client} job={job} mine={mine} now={now} actions={actions}>
         <Figures job={job} line={line} told={told} pool={state.pool} now={now} />
         <Timeline job={job} now={now} />
       </Overview>
@@ -154,10 +154,11 @@ interface OverviewProps {
   job: JobView;
   mine: boolean;
   now: number;
+  actions: JobActions;
   children: ReactNode;
 }
 
-function Overview({ client, job, mine, now, children }: OverviewProps): ReactElement {
+function Overview({ client, job, mine, now, actions, children }: OverviewProps): ReactElement {
   const trans = useTrans();
   const sent = useSubmissionOf(client, job.id, mine);
   const facts: [string, string][] = [
@@ -176,6 +177,12 @@ function Overview({ client, job, mine, now, children }: OverviewProps): ReactEle
         <>
           <h3>{trans.__('Command')}</h3>
           <Command sent={sent} />
+          {sent.cell && actions.openCell && (
+            <button type="button" className="runai-TextAction" onClick={() => void actions.openCell?.(sent.cell!)}>
+              <ActionIcon name="open" />
+              {trans.__('Go to the cell in %1', sent.cell.notebook)}
+            </button>
+          )}
         </>
       )}
       <h3>{trans.__('Options')}</h3>

@@ -1,14 +1,16 @@
 import { Dialog, MainAreaWidget, Notification, showDialog, WidgetTracker } from '@jupyterlab/apputils';
 import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { IDocumentManager } from '@jupyterlab/docmanager';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { questionOf, questionOfGroup, type Question } from '../components/question';
-import type { JobView } from '../model/api';
+import type { JobView, NotebookCellSubmit } from '../model/api';
 import { cancelAll } from '../model/cancelling';
 import type { JobVerb } from '../model/client';
 import type { JobGroup } from '../model/groups';
 import { DOMAIN } from './domain';
 import { JobWidget } from './jobwidget';
 import { LogWidget } from './logwidget';
+import { openCell } from './opencell';
 import { IJobActions, IPoolModel, OPEN_JOB } from './tokens';
 
 /** The actions on jobs, as JupyterLab performs them. */
@@ -16,12 +18,13 @@ export const actionsPlugin: JupyterFrontEndPlugin<IJobActions> = {
   id: 'jupyter-runai:actions',
   description: 'Performs actions on jobs of the GPU pool for the panel, the cards and the commands.',
   autoStart: true,
-  requires: [IPoolModel],
+  requires: [IPoolModel, IDocumentManager],
   optional: [ITranslator, ILayoutRestorer],
   provides: IJobActions,
   activate: (
     app: JupyterFrontEnd,
     model: IPoolModel,
+    documents: IDocumentManager,
     translator: ITranslator | null,
     restorer: ILayoutRestorer | null
   ): IJobActions => {
@@ -77,6 +80,14 @@ export const actionsPlugin: JupyterFrontEndPlugin<IJobActions> = {
           app.shell.add(widget, 'main');
         }
         app.shell.activateById(widget.id);
+      },
+
+      async openCell(cell: NotebookCellSubmit): Promise<void> {
+        try {
+          await openCell(app, documents, cell, trans);
+        } catch (error) {
+          Notification.error((error as Error).message, { autoClose: 8000 });
+        }
       },
 
       openLog(job: JobView): void {

@@ -452,6 +452,8 @@ export interface JobSubmit {
   parameters: Record<string, boolean | number | string>;
   /** where the files are from */
   git: GitSubmit | null;
+  /** where the job is submitted from */
+  cell: NotebookCellSubmit | null;
 }
 
 /**
@@ -579,6 +581,13 @@ export interface NodeView {
   drained: string | null;
   declared: boolean;
   gpus: GpuView[];
+}
+
+/** The cell that a job is submitted from. */
+export interface NotebookCellSubmit {
+  /** path below the root folder of the notebook server, with / */
+  notebook: string;
+  id: string;
 }
 
 /** The session or job that holds a GPU or a share of one. Details that the caller may not see are null. */

@@ -41,7 +41,9 @@ async function page(scheduler: Scheduler, job: JobView) {
   model = new PoolModel(scheduler, { gather: 1 });
   const copied: string[] = [];
   const saved: [string, Blob][] = [];
-  const actions = { act: (one: JobView, verb: Parameters<PoolModel['act']>[1]) => model.act(one.id, verb) };
+  const opened: unknown[] = [];
+  const openCell = async (cell: unknown) => void opened.push(cell);
+  const actions = { openCell, act: (one: JobView, verb: Parameters<PoolModel['act']>[1]) => model.act(one.id, verb) };
   render(
     <JobPage
       id={job.id}
@@ -53,7 +55,7 @@ async function page(scheduler: Scheduler, job: JobView) {
   );
   await act(async () => model.start());
   await screen.findByText(job.name);
-  return { copied, saved };
+  return { copied, opened, saved };
 }
 
 const open = (name: string) => fireEvent.click(screen.getByText(name));
@@ -73,9 +75,10 @@ it('shows the command, the options and why each attempt ended', async () => {
     max_runtime: 3600,
     env: { SECRET: 'xyz' },
     parameters: { lr: 0.1 },
-    git: { commit: 'a1b2c3d4e5f60718293a4b5c6d7e8f9001122334', branch: 'main', changed: 2 }
+    git: { commit: 'a1b2c3d4e5f60718293a4b5c6d7e8f9001122334', branch: 'main', changed: 2 },
+    cell: { notebook: 'work/digits.ipynb', id: 'c1' }
   });
-  const { copied } = await page(scheduler, RUNNING);
+  const { copied, opened } = await page(scheduler, RUNNING);
   const command = await screen.findByLabelText('Command');
   expect(command.textContent).toBe('python train.py --name "a b"');
   expect(rows().map(row => [row[0], row[2], row[3]])).toEqual([
@@ -95,6 +98,8 @@ it('shows the command, the options and why each attempt ended', async () => {
   ]);
   fireEvent.click(screen.getByText('Copy id'));
   expect(copied).toEqual(['j']);
+  fireEvent.click(screen.getByText('Go to the cell in work/digits.ipynb'));
+  expect(opened).toEqual([{ notebook: 'work/digits.ipynb', id: 'c1' }]);
   fireEvent.click(screen.getByText('Pause'));
   await screen.findByText('Resume');
 });
