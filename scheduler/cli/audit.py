@@ -30,13 +30,21 @@ def run(options: argparse.Namespace) -> int:
 def row(entry: AuditEntry) -> tuple[str, str, str]:
     """When, by whom and what was changed."""
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at))
+    if entry.kind == "gpu":
+        return when, _who(entry), _gpu_words(entry)
     return when, _who(entry), describe(entry) + _owned(entry) + _stop_reason(entry)
 
 
 def _who(entry: AuditEntry) -> str:
     if entry.user is not None:
         return clean(entry.user)
-    return "(scheduler)" if _stop_reason(entry) else "(pool file)"
+    return "(scheduler)" if entry.kind == "gpu" or _stop_reason(entry) else "(pool file)"
+
+
+def _gpu_words(entry: AuditEntry) -> str:
+    failure = (entry.after or {}).get("failure")
+    does = "works again and gets work." if failure is None else f"fails and gets no more work. {failure}"
+    return clean(f"GPU {entry.name} {does}")
 
 
 def _stop_reason(entry: AuditEntry) -> str:

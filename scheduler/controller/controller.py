@@ -28,6 +28,7 @@ from scheduler.controller.checkpoints import Checkpoints
 from scheduler.controller.deletion import Deletion
 from scheduler.controller.feed import Watcher
 from scheduler.controller.forecaster import REST, Forecaster
+from scheduler.controller.gpurecord import GpuRecord
 from scheduler.controller.idleness import LOOK, Idleness, usage_by_job
 from scheduler.controller.jobs import Jobs
 from scheduler.controller.pausenotices import PauseNotices
@@ -93,8 +94,8 @@ class Controller:
         self._looking: asyncio.TimerHandle | None = None
         self._blocked: Mapping[WorkloadId, Decision] = {}
         self._requested: Mapping[WorkloadId, Workload] = {}
-        self._pauses = Pauses()
-        self._pause_notices = PauseNotices(self._jobs.announce)
+        self._pauses, self._pause_notices = Pauses(), PauseNotices(self._jobs.announce)
+        self._gpu_record = GpuRecord(self._writer, store.audit, clock)
         self._trying = asyncio.Lock()
         self._next_retry: float | None = None
         self._releases = 0
@@ -126,6 +127,7 @@ class Controller:
         self._writer.set_nodes(self._nodes(self.book.pool))
         await self._jobs.open()
         await self._sessions.recover()
+        await self._gpu_record.open()
         # They may have changed meanwhile, and what sessions use of them is no longer that of others.
         self._writer.set_nodes(self._nodes(self.book.pool))
         self._resync()
@@ -178,6 +180,7 @@ class Controller:
     def _resync(self) -> None:
         """Compare all workloads that hold GPUs with the durable state and with the status of their workers."""
         self._observe_nodes()
+        self._gpu_record.note(self._decided.nodes)
         self._jobs.resync()
         self._plan_loop.wake()
 
@@ -212,16 +215,12 @@ class Controller:
         # Until now it has decayed with the old half-life.
         half_life = decided.pool.settings.usage_half_life
         used = tuple([used.hold(0, now, half_life) for used in decided.usage.values()])
-        audit = notices.audited(decided.pool, pool, by, now)
-        change = ChangeSet(pool=pool, usage=used, events=events, audit=audit)
+        change = ChangeSet(pool=pool, usage=used, events=events, audit=notices.audited(decided.pool, pool, by, now))
         await self._writer.durable(self._writer.commit(change, partial(self._set_nodes, nodes)))
 
     def _nodes(self, pool: Pool) -> tuple[Node, ...]:
-        """The nodes of a pool."""
-        drained = {name for name, _ in pool.drained}
-        return tuple(
-            replace(node, schedulable=False) if node.name in drained else node for node in self._inventory.nodes(pool)
-        )
+        drained, nodes = {name for name, _ in pool.drained}, self._inventory.nodes(pool)
+        return tuple(replace(node, schedulable=False) if node.name in drained else node for node in nodes)
 
     def refresh(self) -> None:
         """Read the nodes again."""
@@ -231,6 +230,7 @@ class Controller:
     def _set_nodes(self, nodes: tuple[Node, ...]) -> None:
         if self._writer.set_nodes(nodes):  # other changes are frequent, and this looks at every workload
             self._observe_nodes()
+        self._gpu_record.note(nodes)
         self._plan_loop.wake()
 
     def _observe_nodes(self) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduler.model import Job, JobState, Pool, Schedule, Session
+from scheduler.model import GpuKey, Job, JobState, Pool, Schedule, Session
 from scheduler.pool.changes import changes
 from scheduler.store import JOB_DELETED, AuditRecord, EventRecord
+
+GPU = "gpu"
+"""The kind of audit records of GPUs; their name is the node, a slash, and the number of the GPU."""
 
 
 def job_submitted(job: Job, now: float) -> EventRecord:
@@ -48,6 +51,23 @@ def pool_changed(before: Pool, after: Pool, now: float) -> Iterable[EventRecord]
         if was.get(name) != will.get(name):
             change = "removed" if name not in will else "changed" if name in was else "added"
             yield EventRecord(now, "project.changed", name, project=name, data={"change": change})
+
+
+def gpu_failed(gpu: GpuKey, reason: str, now: float) -> tuple[EventRecord, AuditRecord]:
+    return _of_gpu(gpu, "gpu.failed", now, None, reason)
+
+
+def gpu_recovered(gpu: GpuKey, reason: str, now: float) -> tuple[EventRecord, AuditRecord]:
+    """A GPU that failed for this reason works again."""
+    return _of_gpu(gpu, "gpu.recovered", now, reason, None)
+
+
+def _of_gpu(
+    gpu: GpuKey, kind: str, now: float, before: str | None, after: str | None
+) -> tuple[EventRecord, AuditRecord]:
+    name = "{}/{}".format(*gpu)
+    event = EventRecord(now, kind, name, data={"node": gpu[0], "gpu": gpu[1], "reason": before or after})
+    return event, AuditRecord(now, None, "change", GPU, name, {"failure": before}, {"failure": after})
 
 
 def audited(before: Pool, after: Pool, by: str | None, now: float) -> tuple[AuditRecord, ...]:

@@ -19,9 +19,10 @@ JobId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 class Event(Wire):
     """One message of `GET /events` (`id`, `event: kind`, `data: this`).
 
-    `kind` is job.submitted, job.state, job.deleted, session.state, project.changed, pool.changed, schedule.changed or
-    schedule.deleted for an entry of the append-only event log, which a listener that resumes after the previous entry
-    receives once. The event includes the current view of the job or session, if there is one and the caller may see it.
+    `kind` is job.submitted, job.state, job.deleted, session.state, project.changed, pool.changed, gpu.failed,
+    gpu.recovered, schedule.changed or schedule.deleted for an entry of the append-only event log, which a listener that
+    resumes after the previous entry receives once. The event includes the current view of the job or session, if there
+    is one and the caller may see it.
 
     A listener also receives job.reason (a waiting job has a new position, or waits for something else) and,
     if it keeps a view, stream.begin (`data.resumed` is false if it must read all lists again) and view.figures (`data`

@@ -241,15 +241,16 @@ class Change(Wire):
     """One line of a preview: what would be added, changed or removed."""
 
     action: Literal["add", "change", "remove"]
-    kind: Literal["node_pool", "project", "user", "group", "settings", "pool", "job", "session"]
+    kind: Literal["node_pool", "project", "user", "group", "settings", "pool", "job", "session", "gpu"]
     name: str
     before: dict[str, Any] | None = None
     after: dict[str, Any] | None = None
 
 
 class AuditEntry(Change):
-    """A change that was made to the pool, or to another user's job or session. `user` is null for changes by the pool
-    file that the service is started with, and for what its settings bring about."""
+    """A change that was made to the pool, or to another user's job or session, or a GPU that has failed or works again.
+    `user` is null for changes by the pool file that the service is started with, for what its settings bring about, and
+    for GPUs."""
 
     id: int
     at: float

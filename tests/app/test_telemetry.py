@@ -84,6 +84,9 @@ def test_gpus_are_measured_and_one_that_fails_gets_no_job_until_it_recovers(serv
         gpus.report(*well)
         service.until(lambda: client.job(job).state == "succeeded")
     assert gpus_of(service)["train"][1]["failure"] is None
+    audit = service.cli("audit").stdout
+    assert f"(scheduler)  GPU {node}/1 fails and gets no more work. {reason}" in audit
+    assert f"(scheduler)  GPU {node}/1 works again and gets work." in audit
 
 
 def test_dcgm_mapping_dir_has_the_jobs_of_each_gpu(service: Service, gpus: Gpus) -> None:

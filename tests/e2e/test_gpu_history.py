@@ -100,3 +100,20 @@ def test_the_gpus_of_a_node_are_shown_with_their_history_and_one_that_fails(hub:
     expect(failing).to_contain_text(re.compile(r"Xid 79 at \d"))
     shots(page, "admin-gpus-failing")
     api(page, f"jobs/{job['id']}/cancel", "POST")
+
+
+def test_a_gpu_that_fails_and_recovers_is_on_the_page_as_it_happens_and_in_the_audit(hub: Hub, log_in: LogIn) -> None:
+    page = log_in("admin")
+    page.goto(f"{hub.url}services/runai/")
+    expect(page.get_by_role("region", name="Queue")).to_be_visible()
+    report(hub.folder, *(reporting(n, uncorrected=int(n == 2)) for n in range(4)))
+    failing = page.get_by_role("listitem").filter(has_text="1 uncorrectable memory error since the last reset")
+    expect(failing.filter(has_text="-train · GPU 1")).to_be_visible()
+    shots(page, "admin-failing")
+    report(hub.folder, *(reporting(n) for n in range(4)))
+    expect(failing).to_have_count(0)
+    page.get_by_role("link", name="Audit").click()
+    entries = page.get_by_role("region", name="Audit").locator("tbody tr")
+    expect(entries.nth(0)).to_contain_text(re.compile("scheduler.*GPU .*-train/1 works again and gets work"))
+    expect(entries.nth(1)).to_contain_text(re.compile("GPU .*-train/1 fails and gets no more work. 1 uncorrectable"))
+    shots(page, "admin-failing-audit")

@@ -36,7 +36,7 @@ export function AuditView({ client }: { client: Client }): ReactElement {
   return (
     <Card
       title={trans.__('Audit')}
-      aside={trans.__('changes to the pool and to other users’ jobs and sessions, newest first')}
+      aside={trans.__('changes to the pool and to other users’ jobs and sessions, and GPUs that fail; newest first')}
     >
       {page && page.entries.length > 0 && (
         <Table columns={columns}>
@@ -71,6 +71,7 @@ const KINDS: Record<AuditEntry['kind'], string> = {
   group: 'group',
   job: 'job',
   session: 'session',
+  gpu: 'GPU',
   settings: '',
   pool: ''
 };
@@ -84,10 +85,10 @@ function Entry({ entry }: { entry: AuditEntry }): ReactElement {
         <time dateTime={at.toISOString()}>{at.toLocaleString([], { dateStyle: 'medium', timeStyle: 'short' })}</time>
       </td>
       <td className="runai-Table-text">
-        {entry.user ?? (stopReason(entry) ? trans.__('scheduler') : trans.__('pool file'))}
+        {entry.user ?? (entry.kind === 'gpu' || stopReason(entry) ? trans.__('scheduler') : trans.__('pool file'))}
       </td>
       <td className="runai-Table-text runai-Table-words">
-        {changeWords(entry, trans).map(line => (
+        {(entry.kind === 'gpu' ? [gpuWords(entry, trans)] : changeWords(entry, trans)).map(line => (
           <div key={line}>
             {[trans.__(KINDS[entry.kind]), line, ownerWords(entry, trans), stopReason(entry)].filter(Boolean).join(' ')}
           </div>
@@ -95,6 +96,12 @@ function Entry({ entry }: { entry: AuditEntry }): ReactElement {
       </td>
     </tr>
   );
+}
+
+function gpuWords({ name, after }: AuditEntry, trans: Trans): string {
+  return after?.failure
+    ? trans.__('%1 fails and gets no more work. %2', name, String(after.failure))
+    : trans.__('%1 works again and gets work.', name);
 }
 
 /** Why the scheduler itself stopped a server. */

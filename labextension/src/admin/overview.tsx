@@ -6,6 +6,7 @@ import { JobList } from '../components/jobs';
 import type { JobView, PoolView } from '../model/api';
 import { isFinal, type IPoolModel, type PoolState } from '../model/state';
 import { Card } from './card';
+import { FailingGpus } from './failing';
 import { GpuGrid } from './grid';
 import { ProjectTable } from './projects';
 import { Tiles } from './tiles';
@@ -50,6 +51,7 @@ export function Overview({ model, state, pool, actions }: OverviewProps): ReactE
           >
             <GpuGrid model={model} pool={pool} />
           </Card>
+          <FailingGpus pool={pool} />
           <Card title={trans.__('Projects')} aside={trans.__('bar: allocated · line: guarantee · lighter: over quota')}>
             <ProjectTable projects={state.projects} pool={pool.train.gpus} />
           </Card>

@@ -31,12 +31,13 @@ export interface AttemptView {
 }
 
 /**
- * A change that was made to the pool, or to another user's job or session. user is null for changes by the pool
- * file that the service is started with, and for what its settings bring about.
+ * A change that was made to the pool, or to another user's job or session, or a GPU that has failed or works again.
+ * user is null for changes by the pool file that the service is started with, for what its settings bring about, and
+ * for GPUs.
  */
 export interface AuditEntry {
   action: 'add' | 'change' | 'remove';
-  kind: 'node_pool' | 'project' | 'user' | 'group' | 'settings' | 'pool' | 'job' | 'session';
+  kind: 'node_pool' | 'project' | 'user' | 'group' | 'settings' | 'pool' | 'job' | 'session' | 'gpu';
   name: string;
   before: Record<string, unknown> | null;
   after: Record<string, unknown> | null;
@@ -59,7 +60,7 @@ export interface BuildQuotaEntry {
 /** One line of a preview: what would be added, changed or removed. */
 export interface Change {
   action: 'add' | 'change' | 'remove';
-  kind: 'node_pool' | 'project' | 'user' | 'group' | 'settings' | 'pool' | 'job' | 'session';
+  kind: 'node_pool' | 'project' | 'user' | 'group' | 'settings' | 'pool' | 'job' | 'session' | 'gpu';
   name: string;
   before: Record<string, unknown> | null;
   after: Record<string, unknown> | null;
@@ -157,9 +158,10 @@ export interface EnvironmentTotals {
 /**
  * One message of GET /events (id, event: kind, data: this).
  *
- * kind is job.submitted, job.state, job.deleted, session.state, project.changed, pool.changed, schedule.changed or
- * schedule.deleted for an entry of the append-only event log, which a listener that resumes after the previous entry
- * receives once. The event includes the current view of the job or session, if there is one and the caller may see it.
+ * kind is job.submitted, job.state, job.deleted, session.state, project.changed, pool.changed, gpu.failed,
+ * gpu.recovered, schedule.changed or schedule.deleted for an entry of the append-only event log, which a listener that
+ * resumes after the previous entry receives once. The event includes the current view of the job or session, if there
+ * is one and the caller may see it.
  *
  * A listener also receives job.reason (a waiting job has a new position, or waits for something else) and,
  * if it keeps a view, stream.begin (data.resumed is false if it must read all lists again) and view.figures (data

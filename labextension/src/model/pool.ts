@@ -268,7 +268,7 @@ export class PoolModel implements IPoolModel {
         continue;
       }
       // Read GPU use again where it is shown: for all GPUs, or for those of the caller's sessions.
-      pool ||= this._everything || /^(session|pool)\./.test(event.kind);
+      pool ||= this._everything || /^(session|pool|gpu)\./.test(event.kind);
       if (event.job) {
         jobs.push(event.job);
         gone.delete(event.job.id);

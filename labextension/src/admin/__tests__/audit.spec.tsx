@@ -53,6 +53,21 @@ it('shows why the scheduler stopped an idle server', async () => {
   expect(stopped.closest('tr')!.textContent).toContain('scheduler');
 });
 
+it('shows that a GPU has failed, and that it works again', async () => {
+  const scheduler = new Scheduler();
+  const [well, failing] = [{ failure: null }, { failure: 'Xid 79.' }];
+  const gpu = { ...entry, kind: 'gpu', name: 'n1/2' } as const;
+  scheduler.audit = [
+    { ...gpu, id: 2, before: failing, after: well },
+    { ...gpu, before: well, after: failing }
+  ];
+  render(<AuditView client={new Client(scheduler)} />);
+  await screen.findByText('GPU n1/2 works again and gets work.');
+  fireEvent.click(screen.getByText('Show older changes'));
+  const failed = await screen.findByText('GPU n1/2 fails and gets no more work. Xid 79.');
+  expect(failed.closest('tr')!.textContent).toContain('scheduler');
+});
+
 it('shows an error and tries again', async () => {
   const scheduler = new Scheduler();
   scheduler.trouble = [403, { detail: 'This needs the scope admin.' }];
