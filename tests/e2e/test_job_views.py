@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from scheduler.schema import ArrayMember, ArraySubmit, JobSubmit
 
-from .conftest import Hub, eventually
+from .conftest import Hub
 from .test_first_light import client_of, in_the_lab, shot
 from .test_submit_dialog import THEMES
 
@@ -108,12 +108,9 @@ def test_a_job_has_a_view_of_its_own_which_comes_back_after_a_reload(hub: Hub, i
     themes.write_text(json.dumps({"theme": "JupyterLab Dark"}))
     page.reload()
     attempts = view.locator(".runai-Attempts")
-
-    def opened() -> bool:  # JupyterLab selects the tab of before when it has restored all of them
-        page.get_by_role("tab", name="digits").click()
-        return attempts.is_visible()
-
-    assert eventually(opened)
+    expect(page.get_by_role("tab", name="digits")).to_be_visible()
+    expect(page.locator("#jupyterlab-splash")).to_have_count(0)  # all tabs are restored, and the one of before selected
+    page.get_by_role("tab", name="digits").click()
     page.set_viewport_size({"width": 640, "height": 900})
     expect(attempts).to_be_visible()
     shot(page, "job-dark-narrow")
