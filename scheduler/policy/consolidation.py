@@ -164,7 +164,7 @@ class Consolidation:
         state = self.state
         free = state.nodes.together(demand, together, mask, LATER)
         if free is not None:
-            result.workers.extend([state.seat(free, demand, LATER) for _ in range(together)])
+            result.workers.extend(state.seat(free, demand, LATER, together))
             return True
         ways = self.ways_of(rules, most_free(state, mask, NODES), demand, together)
         ways.sort(key=_cheapest_first)
@@ -174,7 +174,7 @@ class Consolidation:
                 for eviction in evictions:
                     state.release(eviction.job)
                 node = state.nodes.all[index]
-                workers = [state.seat(node, demand, LATER) for _ in range(together)]
+                workers = state.seat(node, demand, LATER, together)
                 for eviction in sorted(evictions, key=_largest_first):
                     others = settle(eviction)
                     if others is None:

@@ -12,7 +12,7 @@ from typing import NewType
 from scheduler.model import ONE, MiB, Milli, Node, WorkerPlacement
 from scheduler.policy.demands import UNBOUNDED, Demand
 from scheduler.policy.gpulinks import best_group, choose, gpus_of
-from scheduler.policy.sets import FIRST_GPU, FIRST_NODE, NO_GPUS, GpuSet
+from scheduler.policy.sets import ALL_GPUS, FIRST_GPU, FIRST_NODE, NO_GPUS, GpuSet
 
 When = NewType("When", int)
 """Which side of a node is meant: `NOW`, or `LATER`, once the plan is carried out. A number, since lists are indexed by
@@ -152,10 +152,18 @@ class NodeState:
             most = min(most, memory // demand.memory)
         return max(most, 0)
 
-    def seat(self, demand: Demand, when: When) -> WorkerPlacement:
-        """The GPUs that a worker gets here; the node must take it."""
+    def group_for(self, demand: Demand, when: When, count: int) -> GpuSet:
+        """The free GPUs for `count` workers in the link group that they fit most tightly; all where they fit none."""
+        whole = demand.whole * count
+        if count == 1 or not whole or not self.gpu_links:
+            return ALL_GPUS
+        free = self._fast(self.free(when), whole)
+        return choose(self.gpu_links, free, whole) if best_group(self.gpu_links, free) >= whole else ALL_GPUS
+
+    def seat(self, demand: Demand, when: When, among: GpuSet = ALL_GPUS) -> WorkerPlacement:
+        """The GPUs that a worker gets here, whole ones `among` these; the node must take it."""
         if demand.whole:
-            free = self._fast(self.free(when), demand.whole)
+            free = self._fast(self.free(when) & among, demand.whole)
             return WorkerPlacement(self.name, gpus_of(choose(self.gpu_links, free, demand.whole)))
         if demand.partial:
             share = demand.share_on(self.spec)

@@ -51,7 +51,7 @@ class Packing:
                 return False
             self.steps -= 1
             with self.state.trial() as trial:
-                found.append(self.state.seat(node, group.demand, self.when))
+                found.extend(self.state.seat(node, group.demand, self.when))
                 if self._seat(found, mask, in_vain):
                     trial.commit()
                     return True

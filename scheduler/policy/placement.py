@@ -1,8 +1,8 @@
 """Places a gang as close together as possible, and keeps whole machines free.
 
-A gang goes to one node if it fits there, else to the narrowest domain in which it fits, else to the fewest nodes
-anywhere. A node pool that spreads uses the emptiest nodes instead, unless the gang prefers to be together. A required
-level is a rule: a gang that fits in none of its domains waits.
+A gang goes to one link group of a node if it fits there, else to one node, else to the narrowest domain in which it
+fits, else to the fewest nodes anywhere. A node pool that spreads uses the emptiest nodes instead, unless the gang
+prefers to be together. A required level is a rule: a gang that fits in none of its domains waits.
 """
 
 from __future__ import annotations
@@ -133,11 +133,11 @@ class Placer:
 
     def _one(self, demand: Demand, mask: NodeSet, when: When, spread: bool) -> Workers | None:
         node = self.nodes.best(demand, mask, when, spread)
-        return None if node is None else [self.state.seat(node, demand, when)]
+        return None if node is None else self.state.seat(node, demand, when)
 
     def _on_one_node(self, demand: Demand, count: int, mask: NodeSet, when: When) -> Workers | None:
         node = self.nodes.together(demand, count, mask, when)
-        return None if node is None else [self.state.seat(node, demand, when) for _ in range(count)]
+        return None if node is None else self.state.seat(node, demand, when, count)
 
     def _in_one_domain(
         self, request: RequestClass, count: int, mask: NodeSet, when: When, level: str
@@ -169,7 +169,7 @@ class Placer:
                     fits = 0 if node is None else node.count(demand, when, left)
                 if node is None or not fits:
                     return None
-                workers.extend([self.state.seat(node, demand, when) for _ in range(fits)])
+                workers.extend(self.state.seat(node, demand, when, fits))
             trial.commit()
         return workers
 

@@ -115,12 +115,15 @@ class PoolState:
 
     # -- steps --------------------------------------------------------------------------------------------
 
-    def seat(self, node: NodeState, demand: Demand, when: When) -> WorkerPlacement:
-        """A worker takes a free place in a node."""
-        worker = node.seat(demand, when)
-        self.nodes.occupy(worker, demand)
-        self._did(self.nodes.vacate, worker, demand)
-        return worker
+    def seat(self, node: NodeState, demand: Demand, when: When, count: int = 1) -> list[WorkerPlacement]:
+        """Workers take free places in a node that has them, in one link group if one takes them all."""
+        workers, among = [], node.group_for(demand, when, count)
+        for _ in range(count):
+            worker = node.seat(demand, when, among)
+            self.nodes.occupy(worker, demand)
+            self._did(self.nodes.vacate, worker, demand)
+            workers.append(worker)
+        return workers
 
     def take_places(self, workers: Iterable[WorkerPlacement], request: RequestClass) -> bool:
         """Take exactly the places of a nomination. Returns whether they are available."""

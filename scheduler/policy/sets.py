@@ -42,7 +42,7 @@ else:
 
 NO_NODES, FIRST_NODE, ALL_NODES = NodeSet(0), NodeSet(1), NodeSet(-1)
 
-NO_GPUS, FIRST_GPU = GpuSet(0), GpuSet(1)
+NO_GPUS, FIRST_GPU, ALL_GPUS = GpuSet(0), GpuSet(1), GpuSet(-1)
 
 NodeFlags = bytes
 """A set of nodes as bytes: to find out whether one node is in it takes no longer with more nodes."""

@@ -297,7 +297,7 @@ class SearchState:
             self._seat(node)
 
     def _seat(self, node: NodeState) -> None:
-        self.workers.extend([self.state.seat(node, self.demand, LATER) for _ in range(self.together)])
+        self.workers.extend(self.state.seat(node, self.demand, LATER, self.together))
         self.seated += 1
 
     def may_be_cleared(self, members: VictimClass) -> NodeSet:

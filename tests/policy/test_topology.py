@@ -184,6 +184,32 @@ def test_one_worker_is_placed_in_one_link_group_of_the_fullest_or_emptiest_node(
         assert len(groups_used) <= 1 or case.linked[NodeName(node)] < gpus
 
 
+def test_a_gang_runs_in_one_link_group_even_if_another_is_fuller() -> None:
+    """Placed one by one, three workers would fill the group in use first."""
+    node = Node(NodeName("n"), 8, gpu_links=((0, 1, 2, 3), (4, 5, 6, 7)))
+    stays = Request(ProjectName("others"), shape=Shape(ONE), preemptible=False)
+    used = Workload(
+        JobId("run"), stays, 0.0, running=True, started=0.0, placement=(WorkerPlacement(NodeName("n"), (1,)),)
+    )
+    case = Case((node,), (used,), gang(4, 1, None, None), PlacementStyle.PACK)
+    assert [worker.gpus for worker in case.decision.placement] == [(4,), (5,), (6,), (7,)]
+
+
+@given(fleets(), st.integers(2, 4), st.integers(1, 2), st.sampled_from([None, "node"]))
+@settings(max_examples=300, deadline=None)
+def test_a_gang_is_placed_in_one_link_group_wherever_one_takes_it(
+    fleet: tuple[tuple[Node, ...], tuple[Workload, ...]], workers: int, gpus: int, prefer: str | None
+) -> None:
+    case = Case(*fleet, gang(workers, gpus, None, prefer), PlacementStyle.PACK)
+    if max(case.linked.values()) < workers * gpus:
+        return
+    ((node, count),) = case.used.items()
+    groups = case.nodes[NodeName(node)].gpu_links
+    held = {gpu for worker in case.decision.placement for gpu in worker.gpus}
+    assert len(held) == count == workers * gpus
+    assert not groups or any(held <= set(group) for group in groups)
+
+
 def test_groups_are_placed_if_there_is_only_one_way() -> None:
     """4 + 3 and 3 + 3 on 8 and 6 free GPUs of one rack; placing the largest first on the fuller node fails."""
     labels = {"block": "b", "rack": "r"}

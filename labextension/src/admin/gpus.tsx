@@ -8,7 +8,7 @@ import { amount, clock, gib, percent } from '../model/format';
 import type { Trans } from '../trans';
 import { niceCeiling } from './barchart';
 import { Choice } from './choice';
-import { occupantWords } from './grid';
+import { occupantWords, slownessWords } from './grid';
 
 const MEASURES = ['utilisation', 'used_memory_gib', 'power_watts', 'temperature'] as const;
 type Measure = (typeof MEASURES)[number];
@@ -86,6 +86,7 @@ function Gpu({
   chart: ReactElement | false;
 }): ReactElement {
   const trans = useTrans();
+  const slow = slownessWords(gpu, trans);
   const troubles = now ? troublesOf(now, trans) : '';
   return (
     <li aria-label={trans.__('GPU %1', gpu.index)}>
@@ -95,6 +96,7 @@ function Gpu({
       </div>
       <div>{holdersOf(gpu, trans)}</div>
       {gpu.failure !== null && <div className="runai-Gpus-failure">{trans.__('Gets no work. %1', gpu.failure)}</div>}
+      {slow && <div className="runai-Hint">{slow}</div>}
       {troubles && <div className="runai-Hint">{troubles}</div>}
       {chart}
     </li>

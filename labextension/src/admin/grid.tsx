@@ -109,8 +109,14 @@ export function gpuWords(gpu: GpuView, trans: Trans): string {
       ? ''
       : trans.__('%1 busy', percent(gpu.utilisation)) +
         (gpu.used_memory_gib === null ? '' : `, ${gib(gpu.used_memory_gib, trans)}`);
-  const slow = gpu.slowness > 1 ? trans.__('%1 × slower than GPUs of its type', gpu.slowness.toFixed(1)) : '';
-  return [trans.__('GPU %1', gpu.index), who || trans.__('free'), use, slow].filter(Boolean).join(' · ');
+  return [trans.__('GPU %1', gpu.index), who || trans.__('free'), use, slownessWords(gpu, trans)]
+    .filter(Boolean)
+    .join(' · ');
+}
+
+/** How much longer jobs take on a GPU than on others of its type; nothing where it is not known to be slow. */
+export function slownessWords(gpu: GpuView, trans: Trans): string {
+  return gpu.slowness > 1 ? trans.__('%1 × slower than GPUs of its type', gpu.slowness.toFixed(1)) : '';
 }
 
 export function occupantWords(occupant: Occupant, trans: Trans): string {

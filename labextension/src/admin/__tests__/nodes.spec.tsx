@@ -80,7 +80,7 @@ const gpu: GpuView = {
   utilisation: 0.37,
   foreign: 1,
   failure: 'Xid 79: GPU has fallen off the bus.',
-  slowness: 1,
+  slowness: 2.24,
   occupants: []
 };
 
@@ -123,6 +123,7 @@ it('shows what a GPU reports, why it gets no work, and its history, with gaps wh
   fireEvent.click(screen.getByRole('button', { name: 'n1' }));
   await screen.findByText('Gets no work. Xid 79: GPU has fallen off the bus.');
   await screen.findByText('37% · 1 of 80 GiB · 250 W · 61 °C');
+  await screen.findByText('2.2 × slower than GPUs of its type');
   await screen.findByText('slowed down now: power cap · 2 corrected memory errors · 1 process outside the pool');
   await screen.findByText(/^slowed down 50% of the time: power cap · 4 corrected memory errors · Xid 79 at /);
   const lines = [...document.querySelectorAll('.runai-LineChart polyline')].map(line => line.getAttribute('points'));
