@@ -6,7 +6,7 @@ import { amount, gib, percent } from '../model/format';
 import type { IPoolModel } from '../model/state';
 import type { Trans } from '../trans';
 
-type Kind = 'build' | 'train' | 'over' | 'foreign' | 'free';
+type Kind = 'build' | 'train' | 'over' | 'foreign' | 'failing' | 'free';
 
 export function GpuGrid({ model, pool }: { model: IPoolModel; pool: PoolView }): ReactElement {
   const trans = useTrans();
@@ -23,7 +23,11 @@ export function GpuGrid({ model, pool }: { model: IPoolModel; pool: PoolView }):
         ))}
       </div>
       <div className="runai-Pointed" aria-hidden="true">
-        {node && gpu ? `${node.name} · ${gpuWords(gpu, trans)}` : <Legend />}
+        {node && gpu ? (
+          `${node.name} · ${gpuWords(gpu, trans)}`
+        ) : (
+          <Legend failing={pool.nodes.some(one => one.gpus.some(gpu => gpu.failure !== null))} />
+        )}
       </div>
     </>
   );
@@ -68,7 +72,8 @@ function Node({ node, point }: { node: NodeView; point: (index: number) => void 
 /** A shared GPU is divided by shares; the filled height is the measured use, or all of it if nothing measures it. */
 function Cell({ gpu }: { gpu: GpuView }): ReactElement {
   const held = gpu.occupants.reduce((sum, occupant) => sum + occupant.share, 0);
-  const outside = gpu.failure === null ? gpu.foreign : Math.max(0, 1 - held);
+  const failing = gpu.failure !== null;
+  const outside = failing ? Math.max(0, 1 - held) : gpu.foreign;
   return (
     <>
       {gpu.occupants.map((occupant, index) => (
@@ -83,7 +88,13 @@ function Cell({ gpu }: { gpu: GpuView }): ReactElement {
           )}
         </span>
       ))}
-      {outside > 0 && <span className="runai-Cell-part" data-kind="foreign" style={{ width: `${100 * outside}%` }} />}
+      {outside > 0 && (
+        <span
+          className="runai-Cell-part"
+          data-kind={failing ? 'failing' : 'foreign'}
+          style={{ width: `${100 * outside}%` }}
+        />
+      )}
       {held + outside < 1 && <span className="runai-Cell-part" data-kind="free" style={{ flex: 1 }} />}
     </>
   );
@@ -131,13 +142,14 @@ export function occupantWords(occupant: Occupant, trans: Trans): string {
   return share + (occupant.over_quota ? trans.__('%1, over quota', job) : job);
 }
 
-function Legend(): ReactElement {
+function Legend({ failing }: { failing: boolean }): ReactElement {
   const trans = useTrans();
   const kinds: [Kind, string][] = [
     ['build', trans.__('build (fixed)')],
     ['train', trans.__('train, guaranteed')],
     ['over', trans.__('train, over quota')],
     ['foreign', trans.__('used outside the pool')],
+    ...(failing ? [['failing', trans.__('out of use')] as [Kind, string]] : []),
     ['free', trans.__('free')]
   ];
   return (

@@ -5,7 +5,7 @@ import { aJob, aProject, Scheduler } from '../../__tests__/scheduler';
 import type { GpuView, Occupant } from '../../model/api';
 import { PoolModel } from '../../model/pool';
 import { plain } from '../../trans';
-import { gpuWords } from '../grid';
+import { GpuGrid, gpuWords } from '../grid';
 import { viewOf } from '../address';
 import { byPosition } from '../overview';
 import { PoolPage } from '../page';
@@ -88,17 +88,34 @@ describe('the sort order', () => {
   });
 });
 
+const node = {
+  name: 'n1',
+  node_pool: 'train',
+  environment: 'train' as const,
+  gpu_type: null,
+  schedulable: true,
+  drained: null,
+  declared: true
+};
+
+describe('the map of the GPUs', () => {
+  const kinds = () => [...document.querySelectorAll('.runai-Cell-part')].map(part => part.getAttribute('data-kind'));
+
+  it.each([
+    ['has its own colour for a GPU that fails', 'Xid 79.', ['train', 'failing']],
+    ['explains that colour only where one fails', null, ['train', 'foreign']]
+  ])('%s', (_, failure, expected) => {
+    const scheduler = new Scheduler();
+    const gpus = [gpu([{ ...occupant, share: 0.5 }], { failure, foreign: 0.5 })];
+    const pool = { ...scheduler.pool, nodes: [{ ...node, gpus }] };
+    render(<GpuGrid model={new PoolModel(scheduler)} pool={pool} />);
+    expect(kinds()).toEqual(expected);
+    expect(screen.queryAllByText('out of use')).toHaveLength(failure ? 1 : 0);
+  });
+});
+
 describe('GPU use', () => {
   it('is the mean of the measured GPUs, and null if none are measured', () => {
-    const node = {
-      name: 'n1',
-      node_pool: 'train',
-      environment: 'train' as const,
-      gpu_type: null,
-      schedulable: true,
-      drained: null,
-      declared: true
-    };
     const pool = new Scheduler().pool;
     expect(measured({ ...pool, nodes: [{ ...node, gpus: [gpu([])] }] })).toBeNull();
     const gpus = [gpu([], { utilisation: 1 }), gpu([], { utilisation: 0.5 })];
