@@ -51,6 +51,7 @@ def _route(method: str, path: str, *query: str, streams: bool = False) -> Route:
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _JOB = r"jobs/[A-Za-z0-9_-]+"
+_SCHEDULE = r"schedules/[A-Za-z0-9_-]+"
 
 ROUTES = (
     _route("GET", r"me"),
@@ -68,11 +69,15 @@ ROUTES = (
     _route("GET", rf"{_JOB}/outputs"),
     _route("GET", rf"{_JOB}/outputs/.+", streams=True),
     _route("POST", rf"{_JOB}/(?:cancel|pause|resume)"),
+    _route("GET", r"schedules"),
+    _route("PATCH", _SCHEDULE),
+    _route("DELETE", _SCHEDULE),
+    _route("POST", rf"{_SCHEDULE}/run"),
     _route("GET", r"sessions"),
     _route("GET", r"events", "after", "subject", "store", streams=True),
 )
 
-_ASKED = ("Accept", "Last-Event-ID")
+_ASKED = ("Accept", "Content-Type", "Last-Event-ID")
 _ANSWERED = (
     "Content-Type",
     "Content-Length",
@@ -135,6 +140,11 @@ class ProxyHandler(RunaiHandler):
 
     @authenticated
     @authorized
+    async def patch(self, path: str) -> None:
+        await self._pass(path)
+
+    @authenticated
+    @authorized
     async def delete(self, path: str) -> None:
         await self._pass(path)
 
@@ -174,7 +184,8 @@ class ProxyHandler(RunaiHandler):
         ]
         headers = {name: self.request.headers[name] for name in _ASKED if name in self.request.headers}
         target = f"{quote(path)}?{urlencode(query)}" if query else quote(path)
-        async with self.upstream.send(route.method, target, headers, streams=route.streams) as reply:
+        content = self.request.body if route.method == "PATCH" else None
+        async with self.upstream.send(route.method, target, headers, streams=route.streams, content=content) as reply:
             self.set_status(reply.status_code)
             for name in _ANSWERED:
                 if name in reply.headers:

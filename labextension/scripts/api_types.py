@@ -24,6 +24,8 @@ VIEWS = (
     schema.PoolView,
     schema.ProjectList,
     schema.SessionList,
+    schema.ScheduleList,
+    schema.ScheduleChange,
     schema.MetricsPage,
     schema.LatestReports,
     schema.Explanation,

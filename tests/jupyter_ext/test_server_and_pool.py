@@ -12,7 +12,7 @@ from tornado.httpclient import HTTPClientError
 
 from jupyter_ext.frontend import RENDERER
 from scheduler.model import JobState
-from scheduler.schema import JobSubmit
+from scheduler.schema import JobSubmit, ScheduleSubmit
 from tests.jupyter_ext.pool import RunningPool, running_pool
 
 pytestmark = pytest.mark.filterwarnings("ignore:(?s).*TermSocket:jupyter_server.utils.JupyterServerAuthWarning")
@@ -141,3 +141,16 @@ async def test_a_closed_browser_ends_its_stream(
     await asyncio.wait(streaming, timeout=10)
     assert all(task.done() for task in streaming)
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+async def test_schedules_are_listed_paused_run_and_removed(jp_fetch: Any, pool: RunningPool) -> None:
+    job = JobSubmit(command=["true"], name="nightly")
+    schedule = pool.client.schedule_add(ScheduleSubmit(cron="0 2 * * *", job=job))
+    path = ("schedules", schedule.id)
+    paused = await body(jp_fetch, *path, method="PATCH", body='{"active": false}')
+    assert (paused["active"], paused["next_run"]) == (False, None)
+    run = await body(jp_fetch, *path, "run", method="POST", body="")
+    (listed,) = (await body(jp_fetch, "schedules"))["schedules"]
+    assert (listed["name"], listed["last_job"]["id"]) == ("nightly", run["id"])
+    assert (await jp_fetch("runai", "api", "v1", *path, method="DELETE")).code == 204
+    assert (await body(jp_fetch, "schedules"))["schedules"] == []

@@ -61,6 +61,9 @@ PATHS = {
     r"jobs/[A-Za-z0-9_-]+/(?:cancel|pause|resume)": "jobs/j1/cancel",
     r"jobs/[A-Za-z0-9_-]+/submission": "jobs/j1/submission",
     "reports": "reports",
+    "schedules": "schedules",
+    r"schedules/[A-Za-z0-9_-]+": "schedules/c1",
+    r"schedules/[A-Za-z0-9_-]+/run": "schedules/c1/run",
     "sessions": "sessions",
     "events": "events",
 }
@@ -70,7 +73,7 @@ PATHS = {
 async def test_every_request_needs_a_login(route: Any, jp_fetch: Any) -> None:
     path = ("runai", "api", "v1", *PATHS[route.path].split("/"))
     options: dict[str, Any] = {"method": route.method, "headers": {"Authorization": "token wrong"}}
-    if route.method == "POST":
+    if route.method in ("POST", "PATCH"):
         options["body"] = ""
     code, _ = await refused(jp_fetch, *path, **options)
     assert code == 403
@@ -96,6 +99,8 @@ async def test_the_servers_authorizer_is_applied(jp_fetch: Any, jp_serverapp: An
         ("GET", "pool/file"),
         ("POST", "pool/apply"),
         ("POST", "jobs"),
+        ("POST", "schedules"),
+        ("PATCH", "jobs/j1"),
         ("DELETE", "projects/vision"),
         ("POST", "sessions"),
         ("GET", "openapi.json"),
@@ -106,7 +111,7 @@ async def test_the_servers_authorizer_is_applied(jp_fetch: Any, jp_serverapp: An
     ],
 )
 async def test_unlisted_routes_are_not_forwarded(method: str, path: str, jp_fetch: Any) -> None:
-    body = "" if method == "POST" else None
+    body = "" if method in ("POST", "PATCH") else None
     code, _ = await refused(jp_fetch, "runai", "api", "v1", path, method=method, body=body)
     assert code in (404, 405)
 
@@ -150,3 +155,19 @@ async def test_polling_is_not_activity(jp_fetch: Any, jp_serverapp: Any) -> None
     await jp_fetch("runai", "status")
     await refused(jp_fetch, "runai", "api", "v1", "pool")
     assert jp_serverapp.web_app.settings.get("api_last_activity") == before
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("PATCH", "schedules/c1"), ("DELETE", "schedules/c1"), ("POST", "schedules/c1/run")]
+)
+async def test_a_cookie_changes_no_schedule_without_its_xsrf_token(method: str, path: str, jp_fetch: Any) -> None:
+    answer = await jp_fetch("runai", "status")
+    cookie = "; ".join(one.partition(";")[0] for one in answer.headers.get_list("Set-Cookie"))
+    headers = {"Authorization": "", "Cookie": cookie}
+    await jp_fetch("runai", "status", headers=headers)  # the cookie is a login
+    body = None if method == "DELETE" else ""
+    code, response = await refused(
+        jp_fetch, "runai", "api", "v1", *path.split("/"), method=method, body=body, headers=headers
+    )
+    assert code == 403
+    assert "_xsrf" in json.loads(response.body)["detail"]

@@ -16,6 +16,7 @@ import type {
   PoolView,
   ProjectEntry,
   ProjectView,
+  ScheduleView,
   SessionView,
   StreamShows,
   UsageRow,
@@ -43,6 +44,7 @@ export class Scheduler implements ITransport {
   readonly contents = new Map<string, string>();
   readonly submissions = new Map<string, Partial<JobSubmit>>();
   readonly explanations = new Map<string, Explanation>();
+  schedules: ScheduleView[] = [];
   sessions: SessionView[] = [aSession('s1')];
   projects: ProjectView[] = [aProject('vision')];
   /** The response of a preview, and the previewed change. */
@@ -135,6 +137,7 @@ export class Scheduler implements ITransport {
       pool: this.pool,
       projects: { projects: this.projects },
       sessions: { sessions: this.sessions },
+      schedules: { schedules: this.schedules },
       reports: { reports: told.map(job => ({ job, point: Object.assign({}, ...this.reports.get(job)!) as object })) },
       usage: { since: 0, until: 0, by: [], every: null, rows: this.usage },
       jobs: {

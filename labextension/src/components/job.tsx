@@ -1,7 +1,7 @@
 /** A job: a row in a list with its actions, and its details. */
 import type { KeyboardEvent, ReactElement } from 'react';
-import type { JobView, Me, NotebookCellSubmit } from '../model/api';
-import type { Client, JobVerb } from '../model/client';
+import type { JobView, Me, NotebookCellSubmit, ScheduleView } from '../model/api';
+import type { Client, JobVerb, ScheduleVerb } from '../model/client';
 import { clock, metric, places, sentence, shape } from '../model/format';
 import type { JobGroup } from '../model/groups';
 import { progress, type Point, type Progress } from '../model/reports';
@@ -21,6 +21,7 @@ export interface JobActions {
   openJob?(id: string): void;
   /** Shows the cell that a job was submitted from. */
   openCell?(cell: NotebookCellSubmit): Promise<void>;
+  actOnSchedule?(schedule: ScheduleView, verb: ScheduleVerb): Promise<void>;
   /** Cancels all unfinished jobs of a group. */
   cancelAll?(group: JobGroup): Promise<void>;
 }

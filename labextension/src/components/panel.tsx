@@ -10,6 +10,7 @@ import { JobList } from './jobs';
 import { Lease } from './lease';
 import { ProblemNote } from './note';
 import { ProjectQuota } from './quota';
+import { ScheduleList } from './schedules';
 
 export interface PanelProps {
   model: IPoolModel;
@@ -36,6 +37,7 @@ export function Panel({ model, actions, server, onNewJob, filterBox }: PanelProp
             <MyGpus state={state} server={server} />
             <MyProjects state={state} />
             <Jobs model={model} state={state} actions={actions} onNewJob={onNewJob} filterBox={filterBox} />
+            <ScheduleList state={state} actions={actions} />
           </>
         ) : (
           state.connection === 'connecting' && <div className="runai-Empty">{trans.__('Loading the pool…')}</div>

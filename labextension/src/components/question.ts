@@ -1,5 +1,5 @@
 /** The confirmation questions for irreversible actions, the same on every page. */
-import type { JobView } from '../model/api';
+import type { JobView, ScheduleView } from '../model/api';
 import type { JobVerb } from '../model/client';
 import type { JobGroup } from '../model/groups';
 import { isFinal } from '../model/state';
@@ -27,6 +27,16 @@ export function questionOf(job: JobView, verb: JobVerb, trans: Trans): Question 
     return { title: trans.__('Delete %1?', whose), body, yes: trans.__('Delete the job'), no };
   }
   return null;
+}
+
+/** The question before a schedule is removed. */
+export function questionOfSchedule({ name }: ScheduleView, trans: Trans): Question {
+  return {
+    title: trans.__('Remove the schedule %1?', name),
+    body: trans.__('It will submit no more jobs. The jobs that it has submitted stay.'),
+    yes: trans.__('Remove the schedule'),
+    no: trans.__('Keep it')
+  };
 }
 
 /** The question before all jobs of a group are cancelled. */

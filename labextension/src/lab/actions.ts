@@ -2,10 +2,10 @@ import { Dialog, MainAreaWidget, Notification, showDialog, WidgetTracker } from 
 import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { IDocumentManager } from '@jupyterlab/docmanager';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
-import { questionOf, questionOfGroup, type Question } from '../components/question';
-import type { JobView, NotebookCellSubmit } from '../model/api';
+import { questionOf, questionOfGroup, questionOfSchedule, type Question } from '../components/question';
+import type { JobView, NotebookCellSubmit, ScheduleView } from '../model/api';
 import { cancelAll } from '../model/cancelling';
-import type { JobVerb } from '../model/client';
+import type { JobVerb, ScheduleVerb } from '../model/client';
 import type { JobGroup } from '../model/groups';
 import { DOMAIN } from './domain';
 import { JobWidget } from './jobwidget';
@@ -69,6 +69,23 @@ export const actionsPlugin: JupyterFrontEndPlugin<IJobActions> = {
           } catch (error) {
             Notification.error((error as Error).message, { autoClose: 8000 });
           }
+        }
+      },
+
+      async actOnSchedule(schedule: ScheduleView, verb: ScheduleVerb): Promise<void> {
+        if (verb === 'remove' && !(await confirmed(questionOfSchedule(schedule, trans)))) {
+          return;
+        }
+        try {
+          if (verb === 'remove') {
+            await model.client.removeSchedule(schedule.id);
+          } else if (verb === 'run') {
+            await model.client.runSchedule(schedule.id);
+          } else {
+            await model.client.pauseSchedule(schedule.id, verb === 'pause');
+          }
+        } catch (error) {
+          Notification.error((error as Error).message, { autoClose: 8000 });
         }
       },
 

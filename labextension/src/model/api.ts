@@ -762,6 +762,45 @@ export interface QuotaEntry {
   limit: number | null;
 }
 
+/** The body of PATCH /schedules/{schedule}: what is absent stays as it is. */
+export interface ScheduleChange {
+  name: string | null;
+  cron: string | null;
+  timezone: string | null;
+  /** false pauses it; times that pass meanwhile are not made up for */
+  active: boolean | null;
+  job: JobSubmit | null;
+}
+
+/** By name. */
+export interface ScheduleList {
+  schedules: ScheduleView[];
+}
+
+/**
+ * A schedule, as only its owner sees it.
+ *
+ * A run is skipped while the last one is unfinished. If the scheduler was down at some of its times, it runs once
+ * afterwards.
+ */
+export interface ScheduleView {
+  id: string;
+  name: string;
+  cron: string;
+  timezone: string;
+  active: boolean;
+  /** why the scheduler paused it, or why its last run was skipped or has to wait */
+  notice: string;
+  created: number;
+  /** null: it is paused, or never comes again */
+  next_run: number | null;
+  project: string;
+  kind: JobKind;
+  command: string[];
+  /** its last run; null: there was none, or it has been deleted */
+  last_job: JobView | null;
+}
+
 /**
  * What the pod of a notebook server must have. scheduler is its schedulerName; limits are the resource limits
  * of its container.

@@ -20,12 +20,17 @@ import type {
   ProjectEntry,
   ProjectList,
   ProjectView,
+  ScheduleChange,
+  ScheduleList,
+  ScheduleView,
   SessionList,
   SessionView,
   UsageReport,
   UserList
 } from './api';
 import { errorOf, PoolError, UNREACHABLE, type ITransport } from './transport';
+
+export type ScheduleVerb = 'pause' | 'resume' | 'run' | 'remove';
 
 export type JobVerb = 'cancel' | 'pause' | 'resume' | 'delete';
 
@@ -156,6 +161,26 @@ export class Client {
 
   async sessions(): Promise<SessionView[]> {
     return (await this._json<SessionList>('sessions')).sessions;
+  }
+
+  /** The caller's schedules, by name. */
+  async schedules(): Promise<ScheduleView[]> {
+    return (await this._json<ScheduleList>('schedules')).schedules;
+  }
+
+  async pauseSchedule(id: string, paused: boolean): Promise<void> {
+    const change: Pick<ScheduleChange, 'active'> = { active: !paused };
+    await this._send(schedulePath(id), withJson('PATCH', change));
+  }
+
+  /** Submits the job of a schedule now. */
+  runSchedule(id: string): Promise<JobView> {
+    return this._json(`${schedulePath(id)}/run`, { method: 'POST' });
+  }
+
+  /** Removes a schedule; its jobs stay. */
+  async removeSchedule(id: string): Promise<void> {
+    await this._send(schedulePath(id), { method: 'DELETE' });
   }
 
   jobs(query: JobQuery = {}): Promise<JobPage> {
@@ -328,6 +353,10 @@ export class Client {
 
 function withJson(method: string, body: unknown, headers: Record<string, string> = {}): RequestInit {
   return { method, headers: { 'Content-Type': 'application/json', ...headers }, body: JSON.stringify(body) };
+}
+
+function schedulePath(id: string): string {
+  return `schedules/${encodeURIComponent(id)}`;
 }
 
 function outputPath(id: string, path: string): string {

@@ -10,6 +10,7 @@ import { Signal, type ISignal } from '@lumino/signaling';
 import type { Event as PoolEvent, JobView, ViewFigures } from './api';
 import { Client, type JobVerb } from './client';
 import { HEARTBEATS, MOST_SHOWN, PAGE, REST, TIMING, untilShown, type Timing } from './timing';
+import { Schedules } from './schedules';
 import { readMessages, type Message } from './sse';
 import { inOrder, isFinal, NOTHING, trim, UNFINISHED, type IPoolModel, type PoolState } from './state';
 import { PoolError, UNREACHABLE, type ITransport } from './transport';
@@ -188,6 +189,7 @@ export class PoolModel implements IPoolModel {
       }
       if (data) {
         const event = JSON.parse(data) as PoolEvent;
+        this._schedules.take(event);
         if (event.kind === 'stream.begin') {
           await this._begin(event);
           live();
@@ -276,9 +278,8 @@ export class PoolModel implements IPoolModel {
         gone.add(event.subject);
       }
       if (event.kind.startsWith('session.')) {
-        const others = sessions.filter(other => other.id !== event.subject);
-        const ended = !event.session || event.session.state === 'ended';
-        sessions = event.session && !ended ? [...others, event.session] : others;
+        const open = event.session?.state === 'ended' ? null : event.session;
+        sessions = sessions.filter(other => other.id !== event.subject).concat(open ?? []);
       }
     }
     if (sessions !== this._state.sessions) {
@@ -379,6 +380,7 @@ export class PoolModel implements IPoolModel {
   private readonly _stateChanged = new Signal<IPoolModel, PoolState>(this);
   private readonly _jobEnded = new Signal<IPoolModel, JobView>(this);
   private _state = NOTHING;
+  private readonly _schedules = new Schedules(this, schedules => this._set({ schedules }));
   private _started = false;
   private _last: { event: string; store: string } | null = null;
   private _store = '';

@@ -1,7 +1,7 @@
 /** The state that a page shows of the pool, and the interface of the model that keeps it up to date. */
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
-import type { JobState, JobView, Me, PoolView, ProjectView, SessionView } from './api';
+import type { JobState, JobView, Me, PoolView, ProjectView, ScheduleView, SessionView } from './api';
 import type { Client, JobVerb } from './client';
 
 export const UNFINISHED: readonly JobState[] = ['queued', 'starting', 'running', 'stopping', 'paused'];
@@ -22,6 +22,8 @@ export interface PoolState {
   readonly projects: readonly ProjectView[];
   readonly sessions: readonly SessionView[];
   readonly jobs: ReadonlyMap<string, JobView>;
+  /** The caller's own, by name. */
+  readonly schedules: readonly ScheduleView[];
 }
 
 export interface IPoolModel extends IDisposable {
@@ -53,7 +55,8 @@ export const NOTHING: PoolState = {
   pool: null,
   projects: [],
   sessions: [],
-  jobs: new Map()
+  jobs: new Map(),
+  schedules: []
 };
 
 const MOST_JOBS = 2000;
