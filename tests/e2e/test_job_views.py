@@ -106,7 +106,7 @@ def test_a_job_has_a_view_of_its_own_which_comes_back_after_a_reload(hub: Hub, i
     themes: Path = hub.folder / "users" / "lee" / THEMES
     themes.parent.mkdir(parents=True, exist_ok=True)
     themes.write_text(json.dumps({"theme": "JupyterLab Dark"}))
-    page.reload()
+    page.goto(f"{hub.url}user/lee/lab")  # the address before would open its notebook once all tabs are restored
     attempts = view.locator(".runai-Attempts")
     expect(page.get_by_role("tab", name="digits")).to_be_visible()
     expect(page.locator("#jupyterlab-splash")).to_have_count(0)  # all tabs are restored, and the one of before selected
