@@ -94,7 +94,7 @@ lint: install $(DONE)/requirements-test
 test: install $(DONE)/requirements-test
 	@deploy/install-chromium
 	npm test --prefix labextension --silent
-	pytest -n auto --dist loadfile
+	pytest -n auto --dist loadfile --no-loadscope-reorder
 
 bench: install $(DONE)/requirements-test
 	@$(BIN)/python tests/benchmarks/run.py

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -18,6 +19,14 @@ COMMANDS = {
     "chromium": ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
     "node": ("node",),
 }
+
+# Minutes for a few tests: these folders start first, so that at the end no process waits long for another.
+SLOW = {"e2e", "kubernetes", "chaos", "hub", "frameworks"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    tests = Path(__file__).parent
+    items.sort(key=lambda item: SLOW.isdisjoint(item.path.relative_to(tests).parts))
 
 
 def pytest_configure(config: pytest.Config) -> None:
