@@ -57,9 +57,9 @@ CARE = 1.0
 CHECK_EVERY, CHECKS, ASKING = 30.0, 25, 10
 """Seconds until permissions are checked again; the most checks a second, and at the same time."""
 
-PERIOD, RATE, AT_ONCE = 0.5, 1500, 200
-"""Figures are sent at most once in this many seconds, and to at most this many listeners a second after the first
-ones."""
+PERIODS, SPARED, RATE, AT_ONCE = (0.1, 0.5), 9, 1500, 200
+"""After figures were sent, this many times as long passes until the next ones, within this range in seconds; they are
+sent to at most this many listeners a second after the first ones."""
 
 REASONS = 200
 """The most reasons a second for listeners without a view, each with the whole view of its job."""
@@ -301,7 +301,8 @@ class Broadcast:
                     await asyncio.sleep(early)
                 if slices.over:
                     await slices.rest()
-            await asyncio.sleep(max(0.0, began + PERIOD - loop.time()))
+            at_least, at_most = PERIODS
+            await asyncio.sleep(min(max(at_least, SPARED * (loop.time() - began)), at_most))
 
     def _show_to(self, listener: Listener) -> None:
         if not listener.live or listener.blocked or listener.behind or listener.closed:

@@ -84,10 +84,14 @@ class Figures:
     # -- for a listener -----------------------------------------------------------------------------------
 
     async def prepare(self, listener: Listener, slices: Slices) -> None:
-        """Make what a listener shows of projects, in slices: a pool may have hundreds, and all may have changed."""
+        """Make what a listener shows, in slices: hundreds of projects and jobs may have changed."""
         if listener.view:
+            access = listener.reader.access
             for name in list(self._shown_projects(listener)):
-                self._project(name, listener.reader.access)
+                self._project(name, access)
+                if slices.over:
+                    await slices.rest()
+            for _ in self._new_rows(listener):
                 if slices.over:
                     await slices.rest()
 
@@ -102,12 +106,7 @@ class Figures:
         pieces = [self._project(name, access) for name in self._shown_projects(listener)]
         if projects := [piece.texts[None] for piece in pieces if piece.changed > seen]:
             parts.append(b'"projects":[' + b",".join(projects) + b"]")
-        rows = [
-            self._row(job, piece, access, whole=piece.reworded > seen or job.id in listener.added)
-            for job, piece in self._rows(listener)
-            if piece.changed > seen or job.id in listener.added
-        ]
-        if rows:
+        if rows := list(self._new_rows(listener)):
             parts.append(b'"jobs":[' + b",".join(rows) + b"]")
         listener.seen, listener.added = self.number, frozenset()
         if parts:
@@ -122,6 +121,14 @@ class Figures:
                 told = listener.told  # a listener that resumes after it misses nothing
                 yield b"id: %d\n" % told + text.replace(b'{"id":0,', b'{"id":%d,' % told, 1)
         listener.seen = self.number
+
+    def _new_rows(self, listener: Listener) -> Iterator[bytes]:
+        """The texts of the rows that a listener with a view has not been sent."""
+        for job, piece in self._rows(listener):
+            added = job.id in listener.added
+            if added or piece.changed > listener.seen:
+                whole = added or piece.reworded > listener.seen
+                yield self._row(job, piece, listener.reader.access, whole=whole)
 
     def _rows(self, listener: Listener) -> Iterator[tuple[Job, Piece]]:
         """The waiting jobs that a listener shows, and that it may see."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 
 from scheduler.api import views
@@ -13,6 +13,7 @@ from scheduler.api.convert import jobs_of, submission_of, with_defaults
 from scheduler.api.endpoint import endpoint
 from scheduler.api.explain import dry_run_view, explanation
 from scheduler.api.joblist import JobQuery, next_page, order_of
+from scheduler.api.slices import Slices
 from scheduler.api.submitting import check_blobs, job_of_submission, with_ids
 from scheduler.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.model import Job, JobId, ProjectName
@@ -54,6 +55,15 @@ class SubmitHandler(ApiHandler):
         container = replace(found, image=chosen)
         return [replace(job, program=replace(job.program, container=container)) for job in jobs]
 
+    async def _views(self, jobs: Iterable[Job]) -> list[JobView]:
+        """The views of many jobs, made in slices."""
+        access, slices, found = self.access, Slices(), list[JobView]()
+        for job in jobs:
+            found += views.job_views([job], self.api.book, access)
+            if slices.over:
+                await slices.rest()
+        return found
+
     def _key(self) -> str | None:
         key = self.request.headers.get("Idempotency-Key")
         if key is not None and not _KEY.fullmatch(key):
@@ -90,7 +100,7 @@ class ArraysHandler(SubmitHandler):
         if array is None:
             raise Conflict("Idempotency-Key: this key was used for a single job; use another.")
         self.tell_event()
-        self.answer(ArrayView(id=array.id, jobs=views.job_views(jobs, self.api.book, access)), 201)
+        self.answer(ArrayView(id=array.id, jobs=await self._views(jobs)), 201)
 
 
 class CheckHandler(SubmitHandler):
@@ -167,7 +177,7 @@ class JobsHandler(SubmitHandler):
         jobs = await self.api.controller.jobs(wanted, order, limit=query.limit)
         seen = [job for job in jobs if access.sees_job(job)]
         more = next_page(order, jobs[-1]) if len(jobs) == query.limit else None
-        self.answer(JobPage(jobs=views.job_views(seen, self.api.book, access), next=more))
+        self.answer(JobPage(jobs=await self._views(seen), next=more))
 
 
 class JobHandler(ApiHandler):

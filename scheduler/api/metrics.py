@@ -132,10 +132,9 @@ class _Gauges(Collector):
     def collect(self) -> Iterable[Metric]:
         book = self._book()
         jobs = GaugeMetricFamily("runai_jobs", "Unfinished jobs", labels=["state"])
-        tally = Tally(job.state for job in book.jobs.values())
         for state in JobState:
             if not state.final:
-                jobs.add_metric([state.value], tally[state])
+                jobs.add_metric([state.value], book.states.get(state, 0))
         yield jobs
         sessions = GaugeMetricFamily("runai_sessions", "Sessions that have not ended", labels=["state"])
         for name, count in Tally(session.state.value for session in book.sessions.values()).items():

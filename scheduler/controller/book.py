@@ -100,6 +100,11 @@ class Book:
         return MappingProxyType(self._jobs.holding)
 
     @property
+    def states(self) -> Mapping[JobState, int]:
+        """How many unfinished jobs are in each state."""
+        return MappingProxyType(self._jobs.states)
+
+    @property
     def queued(self) -> Mapping[ProjectName, int]:
         """How many jobs each project has queued."""
         return MappingProxyType(self._jobs.queued)

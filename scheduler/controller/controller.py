@@ -262,7 +262,7 @@ class Controller:
         usage = usage_by_job(self._inventory, self._decided.nodes, picks_gpus=self._traits.picks_gpus)
         self.session_idleness.look(self._decided.sessions.values(), usage, self._clock())
         self.accountant.look(usage, LOOK)
-        for job in self._idleness.look(list(self._decided.jobs.values()), usage, monotonic()):
+        for job in self._idleness.look(list(self._decided.holding.values()), usage, monotonic()):
             self._jobs.idled(job)
         self._looking = asyncio.get_running_loop().call_later(LOOK, self._look_for_idle_jobs)
 
@@ -395,5 +395,5 @@ class Controller:
 
     def _publish_forecast(self, found: Forecast) -> None:
         self.book.forecast = found
-        self._pause_notices.look(found.pauses, self._decided.jobs, self._clock())
+        self._pause_notices.look(found.pauses, self._decided.holding, self._clock())
         self._writer.feed.tell_of_plan()

@@ -13,11 +13,12 @@ ENDED = 1000
 
 
 class JobIndex:
-    """`jobs` are the unfinished ones by id, `holding` those that hold GPUs, `queued` how many each project has
-    queued."""
+    """`jobs` are the unfinished ones by id, `states` how many are in each state, `holding` those that hold GPUs,
+    `queued` how many each project has queued."""
 
     def __init__(self) -> None:
         self.jobs: dict[WorkloadId, Job] = {}
+        self.states: Counter[JobState] = Counter()
         self.holding: dict[JobId, Job] = {}
         self.queued: Counter[ProjectName] = Counter()
         self._users: dict[UserName, dict[JobId, Job]] = {}
@@ -33,8 +34,10 @@ class JobIndex:
     def put(self, job: Job) -> None:
         """Add or replace a job; it keeps its position."""
         before = self.jobs.get(job.id)
-        if before is not None and before.state is JobState.QUEUED:
-            self.queued[before.request.project] -= 1
+        if before is not None:
+            self.states[before.state] -= 1
+            if before.state is JobState.QUEUED:
+                self.queued[before.request.project] -= 1
         if job.state is JobState.QUEUED:
             self.queued[job.request.project] += 1
         if job.state.holds_gpus:
@@ -44,6 +47,7 @@ class JobIndex:
         if job.state.final:
             self._end(job)
         else:
+            self.states[job.state] += 1
             self.jobs[job.id] = job
             self._users.setdefault(job.user, {})[job.id] = job
 
@@ -61,7 +65,8 @@ class JobIndex:
 
     def copy(self) -> Self:
         twin = type(self)()
-        twin.jobs, twin.holding, twin.queued = dict(self.jobs), dict(self.holding), self.queued.copy()
+        twin.jobs, twin.states = dict(self.jobs), self.states.copy()
+        twin.holding, twin.queued = dict(self.holding), self.queued.copy()
         twin._users = {user: dict(jobs) for user, jobs in self._users.items()}
         twin._ended = dict(self._ended)
         return twin

@@ -45,7 +45,7 @@ class Jobs:
 
     async def open(self) -> None:
         """Find the running workers of the jobs that hold GPUs according to the durable state."""
-        holding = [job for job in self._writer.book.jobs.values() if job.state.holds_gpus]
+        holding = list(self._writer.book.holding.values())
         never = await self._tracker.open(holding)
         for job in holding:
             if (job.id, len(job.attempts)) in never:
@@ -186,7 +186,7 @@ class Jobs:
     def observe_nodes(self, nodes: Iterable[Node]) -> None:
         """These nodes exist; workers on any other node are lost."""
         there = {node.name for node in nodes}
-        for job in list(self._writer.decided.jobs.values()):
+        for job in list(self._writer.decided.holding.values()):
             gone = frozenset(worker.node for worker in job.placement) - there
             if gone:
                 self._tracker.lose(job, gone, self._clock())

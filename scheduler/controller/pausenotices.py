@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from scheduler.controller.sentences import where
-from scheduler.model import Job, JobState, WorkloadId, time_of_day
+from scheduler.model import Job, JobId, JobState, WorkloadId, time_of_day
 from scheduler.policy import WARNED, Pause
 
 STEADY = 900.0
@@ -43,13 +43,14 @@ class PauseNotices:
         self._tell = tell
         self._told: dict[WorkloadId, Pause] | None = None
 
-    def look(self, pauses: Mapping[WorkloadId, Pause], jobs: Mapping[WorkloadId, Job], now: float) -> None:
-        """Update the notices that have changed since the last call; on the first call those of all running jobs."""
+    def look(self, pauses: Mapping[WorkloadId, Pause], holding: Mapping[JobId, Job], now: float) -> None:
+        """Update the notices of those that hold GPUs, where they have changed since the last call; on the first call of
+        all."""
         soon = {id: pause for id, pause in pauses.items() if now < pause.at <= now + WARNED}
         told = self._told
         self._told = {}
-        for id in jobs.keys() if told is None else (*soon, *(told.keys() - soon.keys())):
-            job, pause = jobs.get(id), soon.get(id)
+        for id in holding.keys() if told is None else (*soon, *(told.keys() - soon.keys())):
+            job, pause = holding.get(JobId(id)), soon.get(id)
             if job is None or job.state is not JobState.RUNNING:
                 continue
             before = None if told is None else told.get(id)

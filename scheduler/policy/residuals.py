@@ -44,8 +44,9 @@ NOTABLE = 50
 SHRINK = 2.0
 """The number of normal attempts that are assumed before the first."""
 
-CLEARED = 2
-"""So many fast attempts clear a GPU of the slowness of its gangs."""
+CLEARED, OFTEN = 2, 0.2
+"""So many fast attempts clear a GPU of the slowness of its gangs, if they are this part of its attempts: noise makes a
+slow GPU look fast now and then."""
 
 LARGEST = 16
 """Gangs of more GPUs only clear theirs."""
@@ -99,7 +100,8 @@ class Residuals:
         concerned = set[GpuKey]()
         for gpu in gpus:
             attempts = [attempt for kind in self._on.get(gpu, {}).values() for attempt in kind]
-            is_cleared = sum(others is None for _, others in attempts) >= CLEARED
+            fast = sum(others is None for _, others in attempts)
+            is_cleared = fast >= max(CLEARED, OFTEN * len(attempts))
             if is_cleared != (gpu in self._cleared):
                 (self._cleared.add if is_cleared else self._cleared.discard)(gpu)
                 concerned.update([other for _, others in attempts for other in others or ()])
