@@ -57,7 +57,7 @@ CARE = 1.0
 CHECK_EVERY, CHECKS, ASKING = 30.0, 25, 10
 """Seconds until permissions are checked again; the most checks a second, and at the same time."""
 
-PERIODS, SPARED, RATE, AT_ONCE = (0.1, 0.5), 9, 1500, 200
+PERIODS, SPARED, RATE, AT_ONCE = (0.1, 0.5), 24, 1500, 200
 """After figures were sent, this many times as long passes until the next ones, within this range in seconds; they are
 sent to at most this many listeners a second after the first ones."""
 

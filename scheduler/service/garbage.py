@@ -13,16 +13,17 @@ from itertools import count
 
 from scheduler.controller.loop import Loop
 
-EVERY = 0.1
+EVERY = 0.25
 """Seconds between two checks."""
 
-FEW, MANY = 500, 20_000
-"""Fewer new objects than the first are not collected; during a plan or forecast there may be more than the second, …"""
+FEW, MANY = 5_000, 20_000
+"""Fewer new objects than the first are not collected: among them are a few large containers of each plan, which take as
+long to scan as fifty thousand objects. During a plan or forecast there may be more than the second, …"""
 
-PATIENCE = 150
+PATIENCE = 60
 """… but only for this many checks."""
 
-MIDDLE, OLD = 50, 600
+MIDDLE, OLD = 10, 120
 """Every how many collections include objects that have survived one, or all objects that are not frozen."""
 
 LARGE = 200_000
@@ -31,7 +32,7 @@ LARGE = 200_000
 STAYS = 50_000
 """… as are this many survivors of all collections: both are frozen and not scanned again."""
 
-NEVER_SURE = 750_000
+NEVER_SURE = 300_000
 """After this many collections, about a day, frozen objects are scanned as well."""
 
 
