@@ -32,7 +32,6 @@ from scheduler.controller.gpurecord import GpuRecord
 from scheduler.controller.idleness import LOOK, Idleness, usage_by_job
 from scheduler.controller.jobs import Jobs
 from scheduler.controller.pausenotices import PauseNotices
-from scheduler.controller.pauses import Pauses
 from scheduler.controller.planloop import Decide, PlanLoop, PlannedActions
 from scheduler.controller.schedules import Schedules
 from scheduler.controller.sessionidle import SessionIdleness
@@ -94,7 +93,7 @@ class Controller:
         self._looking: asyncio.TimerHandle | None = None
         self._blocked: Mapping[WorkloadId, Decision] = {}
         self._requested: Mapping[WorkloadId, Workload] = {}
-        self._pauses, self._pause_notices = Pauses(), PauseNotices(self._jobs.announce)
+        self._pause_notices = PauseNotices(self._jobs.announce)
         self._gpu_record = GpuRecord(self._writer, store.audit, clock)
         self._trying = asyncio.Lock()
         self._next_retry: float | None = None
@@ -308,7 +307,7 @@ class Controller:
 
     def _pausing(self, now: float) -> Mapping[str, float]:
         """The jobs that pause after a failure, and until when."""
-        return self._pauses.look(self._decided.dependent, now, monotonic())
+        return self._jobs.pauses.look(self._decided.dependent, now, monotonic())
 
     def _decide(self, decide: Decide, snapshot: Snapshot) -> Plan:
         """The policy's plan, with the reasons of the jobs that are not in its snapshot."""

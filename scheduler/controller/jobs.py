@@ -10,6 +10,7 @@ from functools import partial
 from scheduler.controller import dependencies, lifecycle, notices
 from scheduler.controller.lifecycle import Instruction, Step, StopAttempt
 from scheduler.controller.pausenotices import running
+from scheduler.controller.pauses import Pauses
 from scheduler.controller.statewriter import StateWriter, Written
 from scheduler.controller.throughputs import type_of
 from scheduler.controller.workertracker import WorkerTracker
@@ -39,6 +40,8 @@ class Jobs:
         self._store = store
         self._wake = wake
         self._clock = clock
+        self.pauses = Pauses()
+        engine.watch_refused(self._may_start)
         self._tracker = WorkerTracker(engine, traits, self._observe)
         self._deadlines: dict[str, asyncio.TimerHandle] = {}
         self._avoiding: dict[str, asyncio.TimerHandle] = {}
@@ -217,6 +220,10 @@ class Jobs:
         else:
             step = lifecycle.refused(job, refusal.sentence, self._clock(), refusal.fault)
         self._take(job, step)
+
+    def _may_start(self, job_id: JobId, attempt: int) -> bool:
+        self._wake()
+        return self.pauses.lift(job_id, attempt, self._writer.decided.jobs)
 
     def _forgive(self, job_id: JobId) -> None:
         """It no longer needs to avoid a node."""

@@ -172,6 +172,11 @@ class Engine(ABC):
     async def close(self) -> None:
         """Close the engine and leave the workers running."""
 
+    def watch_refused(self, may_start: Callable[[JobId, int], bool]) -> None:  # noqa: B027
+        """Call `may_start(job, attempt)` when an attempt that could not be started may succeed if it is tried again; an
+        engine that cannot know never does. It returns whether the job waits to be tried again. Called before `open`.
+        """
+
     @abstractmethod
     async def launch(self, launch: Launch) -> None:
         """Accept an attempt, durably. The states of its workers are passed to `report`, before this returns or later.

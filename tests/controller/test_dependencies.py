@@ -10,7 +10,7 @@ import pytest
 
 from scheduler.controller import retries
 from scheduler.controller.pauses import Pauses
-from scheduler.errors import Conflict, Invalid
+from scheduler.errors import Conflict, Invalid, Unavailable
 from scheduler.model import After, ArrayId, ArrayPlace, Attempt, Ending, Job, JobId, JobState
 from scheduler.store import JobFilter
 from tests.controller.stage import Bench, World, begin, make_job, opened
@@ -210,6 +210,30 @@ async def test_the_job_is_retried_when_its_pause_ends(
             bench.engine.end(job.id, attempt, 0, 1)
         attempts = (await bench.reaches(job, JobState.FAILED)).attempts
         assert attempts[2].created >= (attempts[1].ended or 0.0) + 0.2
+
+
+async def test_a_pause_ends_when_the_engine_says_that_the_start_may_succeed(
+    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 300.0)
+    async with opened(tmp_path, world) as bench:
+        bench.engine.refuse = Unavailable("The quota is used up.")
+        job, paused = [await bench.controller.submit(make_job()) for _ in range(2)]
+        for each in (job, paused):
+            await bench.until(lambda id=each.id: len(bench.controller.book.jobs[id].attempts) == 2)  # type: ignore[misc]
+            await bench.reaches(each, JobState.QUEUED)
+        await bench.controller.pause(paused.id)
+        await bench.settled()
+        assert "Could not be started" in bench.controller.book.plan.decisions[job.id].reason
+        bench.engine.refuse = None
+        assert [bench.engine.may_start(*attempt) for attempt in ((job.id, 1), (paused.id, 2), (JobId("x"), 1))] == [
+            False
+        ] * 3
+        await bench.settled()
+        assert world.launches == []
+        assert bench.engine.may_start(job.id, 2)
+        await bench.reaches(job, JobState.RUNNING)
+        assert world.launches == [(job.id, 3)]
 
 
 @pytest.mark.parametrize("jump", [-86400.0, 86400.0])

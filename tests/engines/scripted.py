@@ -108,6 +108,7 @@ class ScriptedEngine(Engine):
     def __init__(self, world: World) -> None:
         self.world = world
         self.report: Report | None = None
+        self.may_start: Callable[[JobId, int], bool] = lambda job, attempt: False
         self.stubborn = False
         self.refuse: Exception | None = None
         self.slow = False
@@ -118,6 +119,9 @@ class ScriptedEngine(Engine):
         self.leaves = asyncio.Event()
         """If cleared, GPUs of sessions are not released."""
         self.leaves.set()
+
+    def watch_refused(self, may_start: Callable[[JobId, int], bool]) -> None:
+        self.may_start = may_start
 
     async def open(self, report: Report) -> None:
         self.report = report

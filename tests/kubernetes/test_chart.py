@@ -227,6 +227,7 @@ ALLOWED = {
     (None, "pods", "list"),
     (None, "pods", "watch"),
     *(("jobs", "pods", verb) for verb in ("create", "get", "delete", "list", "watch")),
+    *(("jobs", "resourcequotas", verb) for verb in ("list", "watch")),
     *(("release", "pods", verb) for verb in ("list", "watch", "delete")),
     *(("release", kind, "create") for kind in ("pods/binding", "events")),
     *(("jobs", kind, "create") for kind in ("pods/binding", "pods/eviction", "configmaps", "secrets", "services")),

@@ -16,7 +16,7 @@ import pytest
 from scheduler.engines.agents.tokens import Tokens, Worker
 from scheduler.model import JobId
 from scheduler.operator.crds import definitions
-from scheduler.schema import JobView, ProjectEntry
+from scheduler.schema import AttemptView, JobView, ProjectEntry
 from tests.app.conftest import Service, end_all, until
 from tests.kubernetes.chart import CRDS, NEEDED, define_resources, rendered
 from tests.kubernetes.cluster import Cluster
@@ -313,6 +313,10 @@ def test_jobs_run_and_wait_while_the_quota_of_their_namespace_changes(
     def effective(gpus: str) -> None:
         until(lambda: (service.status("quota/team").get("hard") or {}).get(f"requests.{RESOURCE}") == gpus)
 
+    def attempts() -> list[AttemptView]:
+        (job,) = [job for job in service.jobs() if job.name == "second"]
+        return job.attempts if job.state in ("queued", "running") else []
+
     def waits() -> bool:
         told = service.condition("Running", "tj/second") or {}
         why = "quota team of its namespace does not allow its pod now"
@@ -330,9 +334,12 @@ def test_jobs_run_and_wait_while_the_quota_of_their_namespace_changes(
         allow("1")  # less than is used
         service.apply("second", "{command: [train], gpus: 1}")
         until(waits)
+        until(lambda: len(attempts()) == 3)  # the next one is due 20 s later
         assert service.states()["first"] == "running"
         allow("3")
         until(lambda: service.states() == {"first": "running", "second": "running"})
+        *_, refused, started = attempts()
+        assert started.created < (refused.ended or 0.0) + 20
         until(lambda: (service.condition("Running", "tj/second") or {}).get("status") == "True")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from scheduler.engines.base import WorkerState
 from scheduler.engines.kubernetes.api import ApiError
 from scheduler.engines.kubernetes.podstates import CONTAINER, pod_status
-from scheduler.engines.kubernetes.refusals import refusal
+from scheduler.engines.kubernetes.refusals import Exceeded, exceeded, refusal
 from scheduler.model import Fault
 
 PENDING, PULLING, LOST = WorkerState.PENDING, WorkerState.PULLING, WorkerState.LOST
@@ -144,6 +145,14 @@ def test_an_error_of_the_api_server_is_reported_with_its_fault(
 @pytest.mark.parametrize("status", [0, 408, 429, 500, 503])
 def test_temporary_errors_are_retried(status: int) -> None:
     assert ApiError(status, "", "").passing
+
+
+def test_a_refusal_by_a_quota_says_what_does_not_suffice() -> None:
+    said = 'pods "p" is forbidden: exceeded quota: team, requested: pods=1,requests.cpu=500m, used: a=1, limited: a=1'
+    found = exceeded(ApiError(403, "Forbidden", said))
+    assert found is not None
+    assert found.times(4) == Exceeded("team", {"pods": Fraction(4), "requests.cpu": Fraction(2)})
+    assert exceeded(ApiError(403, "Forbidden", "pods is forbidden: not allowed")) is None
 
 
 def test_quota_conflicts_are_retried() -> None:

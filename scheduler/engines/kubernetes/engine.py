@@ -16,7 +16,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 from scheduler.engines.agents.agents import Agents
@@ -31,6 +31,8 @@ from scheduler.engines.kubernetes.launching import Launching, within
 from scheduler.engines.kubernetes.nodeviews import NodeView
 from scheduler.engines.kubernetes.podstates import PodStatus
 from scheduler.engines.kubernetes.podviews import PodView
+from scheduler.engines.kubernetes.quotas import Quotas
+from scheduler.engines.kubernetes.refusals import exceeded, refusal
 from scheduler.engines.kubernetes.servers import Servers
 from scheduler.engines.kubernetes.settings import Kubernetes
 from scheduler.engines.kubernetes.settling import Settling
@@ -52,6 +54,7 @@ class KubernetesEngine(Engine):
         self._agents = agents
         self._settings = settings
         self._launching = Launching(api, inventory, agents, settings)
+        self._quotas = Quotas(api, settings.namespace)
         self._servers = Servers(api, inventory, settings, self._run)
         self._gangs: dict[tuple[str, int], Gang] = {}
         self._known: set[Worker] = set()
@@ -71,6 +74,7 @@ class KubernetesEngine(Engine):
             await self._launching.install(agent_archive())
         except ApiError as error:
             raise Unavailable(f"Pods cannot be given their agent: {error}") from error
+        await self._quotas.open()
         self._inventory.live = self._known.__contains__
         self._inventory.seated = self._servers.seated
         self._inventory.pod_changed = self._see_pod
@@ -81,10 +85,14 @@ class KubernetesEngine(Engine):
         self._inventory.pod_changed = lambda before, after: None
         self._inventory.node_changed = lambda before, after: None
         self._settling.close()
+        await self._quotas.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._agents.close()
+
+    def watch_refused(self, may_start: Callable[[JobId, int], bool]) -> None:
+        self._quotas.may_start = may_start
 
     async def launch(self, launch: Launch) -> None:
         key = (launch.job, launch.attempt)
@@ -92,6 +100,7 @@ class KubernetesEngine(Engine):
             return
         gang = self._gangs[key] = gang_of(launch, self._inventory.resource)
         self._know(gang)
+        self._quotas.forget(launch.job)
         try:
             rendezvous = rendezvous_of(launch, self._settings.namespace)
             await self._agents.admit(launch, rendezvous, kept_of(gang))
@@ -145,11 +154,14 @@ class KubernetesEngine(Engine):
 
     async def _start(self, gang: Gang) -> None:
         """Create and bind the missing pods, and apply a stop that came meanwhile."""
-        failed = await self._launching.start(gang, self._settling.put)
-        if failed is not None:
-            reason, fault = failed
+        growths = self._quotas.growths
+        refused = await self._launching.start(gang, self._settling.put)
+        if refused is not None:
+            reason, fault = refusal(refused)
             for worker in self._agents.running(gang.job, gang.attempt):
                 await self._agents.lose(worker, reason, fault)
+            if gang.alike and (too_much := exceeded(refused)) is not None:
+                self._quotas.refuse(gang.job, gang.attempt, too_much.times(len(gang.plans)), growths)
             await self._launching.withdraw(gang)
         elif gang.stopped.is_set():
             await self._stop_begun(gang)

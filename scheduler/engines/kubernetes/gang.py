@@ -32,6 +32,11 @@ class Gang:
     stopped: asyncio.Event = field(default_factory=asyncio.Event)
     bound: bool = False
 
+    @property
+    def alike(self) -> bool:
+        """Whether all pods request the same resources."""
+        return len({(plan.gpus, plan.shape, plan.part) for plan in self.plans}) == 1
+
     @classmethod
     def of(cls, job: JobId, attempt: int, kept: Mapping[str, Any]) -> Gang:
         """The gang that `kept_of` stored."""

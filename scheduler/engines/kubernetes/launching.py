@@ -20,10 +20,8 @@ from scheduler.engines.kubernetes.inventory import ClusterInventory
 from scheduler.engines.kubernetes.manifests import Manifest, PodPlan
 from scheduler.engines.kubernetes.names import ATTEMPT, INSTANCE, JOB, RANK, pod_name
 from scheduler.engines.kubernetes.podviews import PodView
-from scheduler.engines.kubernetes.refusals import refusal
 from scheduler.engines.kubernetes.retrying import retry_delays, with_retries
 from scheduler.engines.kubernetes.settings import Kubernetes
-from scheduler.model import Fault
 
 log = logging.getLogger(__name__)
 
@@ -68,8 +66,8 @@ class Launching:
 
     # -- starting -------------------------------------------------------------------------------------------
 
-    async def start(self, gang: Gang, waiting: Waiting) -> tuple[str, Fault] | None:
-        """Create the missing pods of a gang and bind them; returns why that is impossible, if it is.
+    async def start(self, gang: Gang, waiting: Waiting) -> ApiError | None:
+        """Create the missing pods of a gang and bind them; returns the call that was refused, if one was.
 
         Returns early if the gang is stopped.
         """
@@ -81,7 +79,7 @@ class Launching:
             except ApiError as error:
                 if not error.passing:
                     self._agent_seen = -math.inf  # the namespace may have been recreated by then
-                    return refusal(error)
+                    return error
                 for plan in gang.plans:
                     waiting(plan.worker, WorkerState.PENDING, f"its pod cannot be created yet: {error}")
                 if await within(pause, gang.stopped):

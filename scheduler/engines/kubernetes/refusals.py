@@ -3,11 +3,37 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
 
 from scheduler.engines.kubernetes.api import ApiError
+from scheduler.engines.kubernetes.quantities import quantity
 from scheduler.model import Fault
 
 _QUOTA = re.compile(r"exceeded quota: (?P<quota>[^,]+), (?P<what>.*)")
+_REQUESTED = re.compile(r"requested: (?P<amounts>.*?), used: ")
+
+
+@dataclass(frozen=True, slots=True)
+class Exceeded:
+    """A quota that refused a pod, and what the pod requests of the resources that do not suffice."""
+
+    quota: str
+    amounts: Mapping[str, Fraction]
+
+    def times(self, pods: int) -> Exceeded:
+        return Exceeded(self.quota, {resource: amount * pods for resource, amount in self.amounts.items()})
+
+
+def exceeded(error: ApiError) -> Exceeded | None:
+    """The quota that does not allow a call; `None` where it failed for another reason."""
+    found = _QUOTA.search(error.message)
+    requested = found and _REQUESTED.search(found["what"])
+    if not found or not requested:
+        return None
+    amounts = (each.split("=", 1) for each in requested["amounts"].split(","))
+    return Exceeded(found["quota"], {resource: quantity(amount) for resource, amount in amounts})
 
 
 def refusal(error: ApiError) -> tuple[str, Fault]:
