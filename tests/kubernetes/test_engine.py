@@ -88,7 +88,7 @@ async def test_what_the_pods_of_others_use_is_foreign_for_as_long_as_they_are_th
         told = here.told
         cluster.api.delete(f"{path}/theirs")
         await here.sees(lambda node: node is not None and node.foreign == ForeignUse(), name)
-        assert here.told > told
+        await eventually(lambda: here.told > told)
 
 
 async def test_a_node_that_is_cordoned_tainted_or_gone_is_known_as_such(
