@@ -13,6 +13,9 @@ SENTENCES = {
     Isolation.MIG: "It runs in a MIG instance, which has its own memory and processors.",
     Isolation.MPS: "It shares its GPU by MPS: its memory is limited, but an error in another job can end it.",
     Isolation.TIME_SLICING: "It shares its GPU by time-slicing: other jobs can use up the memory.",
+    Isolation.MEMORY_LIMIT: (
+        "It shares its GPU by time-slicing: the driver limits the GPU memory of each job, and ends one that exceeds it."
+    ),
     Isolation.UNKNOWN: "",
 }
 

@@ -31,12 +31,13 @@ class PlacementStyle(StrEnum):
 
 
 class Isolation(StrEnum):
-    """What stands between the workloads that have parts of one GPU."""
+    """What stands between the workloads that have parts of one GPU; `memory-limit` is time-slicing with limits."""
 
     UNKNOWN = "unknown"
     MIG = "mig"
     MPS = "mps"
     TIME_SLICING = "time-slicing"
+    MEMORY_LIMIT = "memory-limit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,7 @@ class Node:
     pool cannot allocate. `slowness` has the GPUs that run slower than others of their type, with their run time in
     thousandths of that of others: measured, never declared. `failing` has the GPUs that fail and why; `foreign` counts
     them as used, so that they get no work. `gpu_parts` is the number of equal parts that each GPU is divided into: with
-    1 only whole GPUs are given, with more each worker gets one part, with 0 any share. `isolation` is what
-    separates the parts.
+    1 only whole GPUs are given, with more each worker gets one part, with 0 any share. `isolation` separates the parts.
     """
 
     name: NodeName

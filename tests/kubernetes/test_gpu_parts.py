@@ -16,12 +16,17 @@ from tests.kubernetes.programs import eventually
 from tests.kubernetes.service import KubernetesService
 
 SHARED = "nvidia.com/gpu.shared"
-LABELS = {"nvidia.com/gpu.sharing-strategy": "mps", "nvidia.com/gpu.memory": "81920"}
 
 
 @pytest.fixture
-def shared(node: Node) -> Iterator[Node]:
+def sharing() -> str:
+    return "mps"
+
+
+@pytest.fixture
+def shared(node: Node, sharing: str) -> Iterator[Node]:
     """The node, with one of its GPUs available, which the device plugin shares among four."""
+    labels = {"nvidia.com/gpu.sharing-strategy": sharing, "nvidia.com/gpu.memory": "81920"}
 
     def offer(gpus: str, parts: str, labels: dict[str, str | None]) -> None:
         amounts = {"nvidia.com/gpu": gpus, SHARED: parts}
@@ -33,9 +38,9 @@ def shared(node: Node) -> Iterator[Node]:
             patched = node.cluster.api.patch(path, content=json.dumps(change), headers=kind)
             assert patched.is_success, patched.text
 
-    offer("0", "4", dict(LABELS))
+    offer("0", "4", dict(labels))
     yield node
-    offer(str(node.gpus), "0", dict.fromkeys(LABELS))
+    offer(str(node.gpus), "0", dict.fromkeys(labels))
 
 
 def test_jobs_share_a_gpu_as_the_device_plugin_divides_it(service: KubernetesService, shared: Node) -> None:
@@ -68,3 +73,22 @@ def test_jobs_share_a_gpu_as_the_device_plugin_divides_it(service: KubernetesSer
         for job in (more, *jobs):
             client.cancel(job.id)
     eventually("its pods are gone", lambda: not service.objects("pods"))
+
+
+@pytest.mark.parametrize("sharing", ["time-slicing"])
+def test_gpu_memory_limits_tell_the_container_toolkit_what_a_job_may_use(
+    service: KubernetesService, shared: Node
+) -> None:
+    with service.config.open("a") as config:
+        config.write(f"c.Kubernetes.gpu_parts = {{{SHARED!r}: 4}}\nc.Kubernetes.gpu_memory_limits = True\n")
+    service.start()
+    until(lambda: [node for node in service.nodes() if node["gpus"] == 1])
+    job = service.submit("python3", "-c", "import time; time.sleep(600)", gpus=0.25)
+    assert "the driver limits the GPU memory of each job" in service.runs(job).isolation
+    (pod,) = service.objects("pods")
+    variables = {each["name"]: each.get("value") for each in pod["spec"]["containers"][0]["env"]}
+    limits = [variables.get(f"NVIDIA_GPU_MEMORY_{name}") for name in ("REQUEST", "LIMIT")]
+    assert limits == ["20480", "20480"], "of 80 GiB, in MiB"
+    with service.client() as client:
+        client.cancel(job.id)
+    eventually("its pod is gone", lambda: not service.objects("pods"))

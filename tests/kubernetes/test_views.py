@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -154,6 +155,23 @@ def test_a_node_offers_its_gpus_whole_or_in_parts(
     assert (made.gpus, made.gpu_parts, made.isolation) == (gpus, gpu_parts, isolation)
     assert made.foreign.unnumbered == (min(gpus, 1) * 1000 if gpu_parts == 1 else 2 * (1000 // gpu_parts))
     assert made.gpu_type == view(node({"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"})).gpu_type
+
+
+@pytest.mark.parametrize(
+    ("sharing", "memory", "isolation", "limit"),
+    [
+        ("time-slicing", "81920", Isolation.MEMORY_LIMIT, 20480),
+        ("time-slicing", "", Isolation.TIME_SLICING, None),
+        ("mps", "81920", Isolation.MPS, None),
+    ],
+)
+def test_a_part_of_a_time_sliced_gpu_of_known_memory_has_its_limit(
+    sharing: str, memory: str, isolation: Isolation, limit: int | None
+) -> None:
+    found = node({"nvidia.com/gpu.sharing-strategy": sharing, "nvidia.com/gpu.memory": memory}, gpus=0)
+    found["status"]["allocatable"][SHARED] = "16"
+    made = node_view(found, replace(PARTS, memory_limits=True), TOPOLOGY, TOLERATIONS)
+    assert (made.isolation, made.memory_limit) == (isolation, limit)
 
 
 # -- pods ---------------------------------------------------------------------------------------------------

@@ -262,6 +262,8 @@ KUBERNETES_SETTINGS = dict.fromkeys(
     CLUSTER,
 ) | {
     "gpu_parts": "kubernetes/test_gpu_parts.py::test_jobs_share_a_gpu_as_the_device_plugin_divides_it",
+    "gpu_memory_limits": "kubernetes/test_gpu_parts.py::"
+    "test_gpu_memory_limits_tell_the_container_toolkit_what_a_job_may_use",
     "start_seconds": "kubernetes/test_service.py::test_a_pod_that_does_not_start_in_time_gives_its_gpus_back",
     "lease_seconds": "kubernetes/test_replicas.py::test_lease_seconds_say_how_long_a_silent_leader_is_waited_for",
     "notebook_volumes": "kubernetes/test_service.py::"

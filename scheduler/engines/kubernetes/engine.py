@@ -98,7 +98,7 @@ class KubernetesEngine(Engine):
         key = (launch.job, launch.attempt)
         if key in self._gangs:
             return
-        gang = self._gangs[key] = gang_of(launch, self._inventory.resource)
+        gang = self._gangs[key] = gang_of(launch, self._inventory.part)
         self._know(gang)
         self._quotas.forget(launch.job)
         try:

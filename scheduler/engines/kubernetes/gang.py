@@ -12,6 +12,7 @@ from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.base import Launch
 from scheduler.engines.kubernetes.manifests import PodPlan, address
 from scheduler.engines.kubernetes.names import PREFIX
+from scheduler.engines.kubernetes.podviews import Part
 from scheduler.engines.rendezvous import Rendezvous, needs
 from scheduler.model import Container, JobId, Shape, WorkerPlacement
 
@@ -41,7 +42,7 @@ class Gang:
     def of(cls, job: JobId, attempt: int, kept: Mapping[str, Any]) -> Gang:
         """The gang that `kept_of` stored."""
         plans = tuple(
-            PodPlan(Worker(job, attempt, rank), node, gpus, Shape(cpus=cpus, memory=memory), *part)
+            PodPlan(Worker(job, attempt, rank), node, gpus, Shape(cpus=cpus, memory=memory), Part(*part))
             for rank, (node, gpus, cpus, memory, *part) in enumerate(kept["pods"])
         )
         image, volumes, mounts, *owner = kept.get("container", (None, (), ()))
@@ -49,11 +50,11 @@ class Gang:
         return cls(job, attempt, plans, kept["grace"], kept["about"], container)
 
 
-def gang_of(launch: Launch, resource: Callable[[WorkerPlacement], str]) -> Gang:
-    """The pods of an attempt; `resource` returns the resource that a worker with part of a GPU requests."""
+def gang_of(launch: Launch, part: Callable[[WorkerPlacement], Part]) -> Gang:
+    """The pods of an attempt; `part` returns what a worker with part of a GPU requests."""
     shapes = launch.shapes or (Shape(),) * len(launch.workers)
     plans = tuple(
-        PodPlan(Worker(launch.job, launch.attempt, rank), worker.node, len(worker.gpus), shape, resource(worker))
+        PodPlan(Worker(launch.job, launch.attempt, rank), worker.node, len(worker.gpus), shape, part(worker))
         for rank, (worker, shape) in enumerate(zip(launch.workers, shapes, strict=True))
     )
     about = {
@@ -66,10 +67,11 @@ def gang_of(launch: Launch, resource: Callable[[WorkerPlacement], str]) -> Gang:
 
 def kept_of(gang: Gang) -> Mapping[str, Any]:
     """The data to rebuild the same pods."""
+    pods = ((plan, plan.shape or Shape(), plan.part) for plan in gang.plans)
     return {
         "pods": [
-            (plan.node, plan.gpus, plan.shape and plan.shape.cpus, plan.shape and plan.shape.memory, plan.part)
-            for plan in gang.plans
+            (plan.node, plan.gpus, shape.cpus, shape.memory, part.resource, part.memory_limit)
+            for plan, shape, part in pods
         ],
         "grace": gang.grace,
         "about": dict(gang.about),

@@ -16,7 +16,7 @@ from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.kubernetes.api import Api, ApiError
 from scheduler.engines.kubernetes.mirror import Mirror
 from scheduler.engines.kubernetes.nodeviews import NodeView, node_of, node_pool_of, node_view
-from scheduler.engines.kubernetes.podviews import Amounts, GpuResources, PodView, pod_view
+from scheduler.engines.kubernetes.podviews import WHOLE, Amounts, GpuResources, Part, PodView, pod_view
 from scheduler.engines.kubernetes.settings import Kubernetes
 from scheduler.errors import Unavailable
 from scheduler.model import ONE, GpuKey, Node, Pool, SessionId, WorkerPlacement
@@ -31,7 +31,8 @@ class ClusterInventory(Inventory):
     the scheduler's book, `seated` the GPUs of a session's pod."""
 
     def __init__(self, api: Api, settings: Kubernetes) -> None:
-        offers, topology = GpuResources(settings.gpu_resource, settings.gpu_parts), settings.topology_labels
+        offers = GpuResources(settings.gpu_resource, settings.gpu_parts, settings.gpu_memory_limits)
+        topology: Mapping[str, str] = settings.topology_labels
         tolerations: Sequence[Mapping[str, Any]] = settings.tolerations
         self.pod_changed: Callable[[PodView | None, PodView | None], None] = lambda before, after: None
         self.node_changed: Callable[[NodeView | None, NodeView | None], None] = lambda before, after: None
@@ -89,10 +90,10 @@ class ClusterInventory(Inventory):
     def node(self, name: str) -> NodeView | None:
         return self._node_mirror.items.get(f"/{name}")
 
-    def resource(self, worker: WorkerPlacement) -> str:
-        """The resource that a worker with part of a GPU requests; empty for whole GPUs."""
+    def part(self, worker: WorkerPlacement) -> Part:
+        """The part of a GPU that a worker requests; none for whole GPUs."""
         view = self.node(worker.node)
-        return view.part if view is not None and worker.share < ONE else ""
+        return Part(view.part, view.memory_limit) if view is not None and worker.share < ONE else WHOLE
 
     def pod(self, namespace: str, name: str) -> PodView | None:
         return self._pod_mirror.items.get(f"{namespace}/{name}")

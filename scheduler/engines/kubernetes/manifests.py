@@ -24,7 +24,7 @@ from typing import Any
 from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.kubernetes.names import MANAGED_BY, RANK, SCHEDULER, attempt_labels, attempt_name, pod_name
 from scheduler.engines.kubernetes.podstates import CONTAINER
-from scheduler.engines.kubernetes.podviews import PodView
+from scheduler.engines.kubernetes.podviews import WHOLE, Part, PodView
 from scheduler.engines.kubernetes.settings import Kubernetes
 from scheduler.engines.kubernetes.template import merge
 from scheduler.model import ONE, Container, JobId, Shape
@@ -43,14 +43,13 @@ LONGEST_GRACE = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class PodPlan:
-    """The plan of a worker's pod: its node, GPUs and other resources. If it has part of a GPU, `part` is the resource
-    of which it requests one."""
+    """The plan of a worker's pod: its node, GPUs or `part` of one, and other resources."""
 
     worker: Worker
     node: str
     gpus: int
     shape: Shape | None = None
-    part: str = ""
+    part: Part = WHOLE
 
 
 def agent_config_map(agent: bytes, settings: Kubernetes) -> Manifest:
@@ -150,6 +149,7 @@ def _own(plan: PodPlan, grace: float, config_map: str, settings: Kubernetes) -> 
                         {"name": "RUNAI_AGENT_URL", "value": settings.url},
                         {"name": "RUNAI_AGENT_END", "value": END},
                         {"name": "RUNAI_AGENT_TOKEN", "valueFrom": {"secretKeyRef": token}},
+                        *({"name": name, "value": value} for name, value in plan.part.variables.items()),
                     ],
                     "resources": _resources(plan, settings),
                     "terminationMessagePath": END,
@@ -170,8 +170,8 @@ def _own(plan: PodPlan, grace: float, config_map: str, settings: Kubernetes) -> 
 def _resources(plan: PodPlan, settings: Kubernetes) -> Manifest:
     requests: dict[str, str] = {}
     limits: dict[str, str] = {}
-    if plan.part:
-        limits[plan.part] = "1"
+    if plan.part.resource:
+        limits[plan.part.resource] = "1"
     elif plan.gpus:
         limits[settings.gpu_resource] = str(plan.gpus)
     if plan.shape is not None and plan.shape.cpus:

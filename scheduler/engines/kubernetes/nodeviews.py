@@ -62,6 +62,13 @@ class NodeView:
     gpu_parts: int = 0
     isolation: Isolation = Isolation.UNKNOWN
 
+    @property
+    def memory_limit(self) -> MiB | None:
+        """What a part of a GPU may use of its memory, where that has to be set for each pod."""
+        if self.isolation is not Isolation.MEMORY_LIMIT or self.gpu_memory is None:
+            return None
+        return self.gpu_memory // self.gpu_parts
+
 
 def node_view(
     node: Object, offers: GpuResources, topology: Mapping[str, str], tolerations: Iterable[Toleration]
@@ -79,6 +86,9 @@ def node_view(
         part = next((name for name in sorted(offers.parts) if count(has.get(name, 0))), "")
         gpu_parts = offers.parts.get(part, gpu_parts)
         gpus = count(has.get(part, 0)) // gpu_parts if part else 0
+    isolation = _isolation(part, labels.get(SHARING, ""))
+    if isolation is Isolation.TIME_SLICING and offers.memory_limits and memory.isdecimal():
+        isolation = Isolation.MEMORY_LIMIT
     return NodeView(
         name=node["metadata"]["name"],
         gpus=gpus,
@@ -92,7 +102,7 @@ def node_view(
         labels={level: labels[label] for level, label in topology.items() if label in labels},
         part=part,
         gpu_parts=gpu_parts,
-        isolation=_isolation(part, labels.get(SHARING, "")),
+        isolation=isolation,
     )
 
 

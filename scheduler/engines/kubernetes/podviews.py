@@ -21,10 +21,32 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class GpuResources:
-    """The GPU resources of a cluster: `whole` GPUs, and parts, each with their number per GPU."""
+    """The GPU resources of a cluster: `whole` GPUs, and parts, each with their number per GPU. `memory_limits`: the
+    memory of parts of time-sliced GPUs is limited."""
 
     whole: str
     parts: Mapping[str, int] = field(default_factory=dict)
+    memory_limits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The resource of which a pod with part of a GPU requests one, and how much of the GPU's memory it may use, where
+    its pod has to say that."""
+
+    resource: str = ""
+    memory_limit: MiB | None = None
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """What tells the NVIDIA Container Toolkit to limit the memory, in MiB."""
+        if self.memory_limit is None:
+            return {}
+        return dict.fromkeys(("NVIDIA_GPU_MEMORY_REQUEST", "NVIDIA_GPU_MEMORY_LIMIT"), str(self.memory_limit))
+
+
+WHOLE = Part()
+"""A pod with whole GPUs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from scheduler.engines.kubernetes import manifests
 from scheduler.engines.kubernetes.api import Api, ApiError
 from scheduler.engines.kubernetes.inventory import ClusterInventory
 from scheduler.engines.kubernetes.names import SCHEDULER, session_labels
-from scheduler.engines.kubernetes.podviews import Amounts, PodView
+from scheduler.engines.kubernetes.podviews import WHOLE, Amounts, Part, PodView
 from scheduler.engines.kubernetes.retrying import with_retries
 from scheduler.engines.kubernetes.settings import Kubernetes
 from scheduler.model import SessionId
@@ -31,19 +31,19 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Held:
-    """The GPUs of a session, or one `part`. `chosen` is the uid of the pod that is or will be bound. `changed` is set
-    when its pods have changed; `closing`: no pod of it is bound any more."""
+    """The GPUs of a session, or `part` of one. `chosen` is the uid of the pod that is or will be bound. `changed` is
+    set when its pods have changed; `closing`: no pod of it is bound any more."""
 
     node: str
     gpus: int
-    part: str = ""
+    part: Part = WHOLE
     chosen: str = ""
     closing: bool = False
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def amounts(self) -> Amounts:
-        return Amounts(parts=1) if self.part else Amounts(self.gpus)
+        return Amounts(parts=1) if self.part.resource else Amounts(self.gpus)
 
 
 class Servers:
@@ -71,10 +71,11 @@ class Servers:
         """Bind the session's pod, now or when it is created. Idempotent."""
         (worker,) = seat.workers
         if seat.session not in self._held:
-            self._held[seat.session] = Held(worker.node, len(worker.gpus), self._inventory.resource(worker))
+            self._held[seat.session] = Held(worker.node, len(worker.gpus), self._inventory.part(worker))
             self._inventory.tell(worker.node)
             self._bind_one(seat.session)
-        return Grant(visible(seat.workers, seat.nodes), self._pod(seat.session, self._held[seat.session]))
+        held = self._held[seat.session]
+        return Grant({**visible(seat.workers, seat.nodes), **held.part.variables}, self._pod(seat.session, held))
 
     async def unseat(self, session: SessionId) -> None:
         """End the session's pods; returns when they use no GPUs."""
@@ -118,7 +119,7 @@ class Servers:
             namespace=self._settings.notebooks_namespace,
             labels=session_labels(self._settings.instance, session),
             scheduler=SCHEDULER,
-            limits={held.part: "1"} if held.part else {self._settings.gpu_resource: str(held.gpus)},
+            limits={held.part.resource: "1"} if held.part.resource else {self._settings.gpu_resource: str(held.gpus)},
             tolerations=tuple(self._settings.tolerations),
         )
 
@@ -154,7 +155,7 @@ class Servers:
                 )
                 return
             if pod.amounts.parts > held.amounts.parts:
-                parts = f"one {held.part}" if held.part else "whole GPUs"
+                parts = f"one {held.part.resource}" if held.part.resource else "whole GPUs"
                 await self._tell(pod, "FailedScheduling", f"It asks for parts of GPUs; its session has {parts}.")
                 return
             path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding"

@@ -55,6 +55,13 @@ class Kubernetes(Configurable):
         help="The resources that nodes offer parts of GPUs as, and into how many parts a GPU is divided, e.g. "
         '`{"nvidia.com/mig-1g.10gb": 7, "nvidia.com/gpu.shared": 4}`. Default: none; jobs use whole GPUs.',
     )
+    gpu_memory_limits = Bool(
+        False,
+        config=True,
+        help="Whether workers and notebook servers with part of a time-sliced GPU are limited to their part of its "
+        "memory, by the variables NVIDIA_GPU_MEMORY_REQUEST and NVIDIA_GPU_MEMORY_LIMIT of the NVIDIA Container "
+        "Toolkit. Set it only where the toolkit and the driver enforce them.",
+    )
     topology_labels = Dict(
         dict(TOPOLOGY),
         config=True,
