@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 
 from scheduler.client import AsyncClient
-from scheduler.model import ONE, BuildQuota, gpu_count
+from scheduler.model import ONE, BuildQuota, Environment, gpu_count
 
 CPU_ONLY = 0.0
 HALF = 0.5
@@ -31,25 +31,33 @@ class Choice:
 
 @dataclass(frozen=True)
 class QuotaView:
-    """One user's fixed quota, and how much of it their other servers hold; all build GPUs and the free ones. `whole`:
-    GPUs cannot be shared."""
+    """One user's fixed quota, and how much of it their other servers hold; all build GPUs and the free ones. `parts` is
+    into how many parts the nodes divide a GPU, as in `schema.NodeView`."""
 
     quota: float
     held: float
     gpus: float
     free: float
-    whole: bool = False
+    parts: frozenset[int] = frozenset({0})
 
     @property
     def usual(self) -> float:
-        """The default: one GPU, or the quota if that is less; none where the pool has no build GPUs."""
-        most = float(int(self.quota)) if self.whole else self.quota
-        return min(1.0, most) if self.gpus else CPU_ONLY
+        """The default: one GPU, or as much as there is of one within the quota; none where the pool has no build
+        GPUs."""
+        most = min(1.0, self.quota)
+        if self.gpus and 0 in self.parts:
+            return most
+        return max((gpus for gpus in self._amounts() if gpus <= most), default=CPU_ONLY)
+
+    def _amounts(self) -> list[float]:
+        """What a server can have within the quota."""
+        most = min(self.quota, self.gpus)
+        shares = {ONE // parts / ONE for parts in self.parts if parts > 1} | ({HALF} if 0 in self.parts else set())
+        whole = range(1, int(most) + 1) if self.parts & {0, 1} else ()
+        return [*(share for share in sorted(shares) if share <= most), *map(float, whole)]
 
     def choices(self) -> list[Choice]:
-        whole = [float(n) for n in range(1, int(min(self.quota, self.gpus)) + 1)]
-        amounts = [HALF, *whole] if min(self.quota, self.gpus) >= HALF and not self.whole else whole
-        usual_first = sorted(amounts, key=lambda gpus: (gpus != self.usual, gpus))
+        usual_first = sorted(self._amounts(), key=lambda gpus: (gpus != self.usual, gpus))
         return [*(self._choice(gpus) for gpus in usual_first), self._choice(CPU_ONLY)]
 
     def _choice(self, gpus: float) -> Choice:
@@ -70,7 +78,10 @@ class QuotaView:
 def plain(gpus: float) -> str:
     if gpus == HALF:
         return "Half a GPU"
-    return gpu_count(round(gpus * ONE))
+    share = round(gpus * ONE)
+    if 0 < share < ONE and ONE // (parts := ONE // share) == share:
+        return f"1/{parts} of a GPU"
+    return gpu_count(share)
 
 
 async def quota_view(
@@ -79,7 +90,6 @@ async def quota_view(
     server: str | None = None,
     *,
     groups: Iterable[str] = (),
-    whole: bool = False,
 ) -> QuotaView:
     """What `user`, who is in these groups, may have for `server`, beside what their other servers hold."""
     pool = await client.pool()
@@ -89,12 +99,13 @@ async def quota_view(
     quota = BuildQuota.of(user, groups, users, of_groups, file.default_build_quota).gpus
     sessions = await client.sessions()
     held = sum(session.gpus for session in sessions if session.user == user and session.server != server)
-    return QuotaView(quota, held, pool.build.gpus, pool.build.free, whole)
+    parts = frozenset(node.gpu_parts for node in pool.nodes if node.environment is Environment.BUILD and node.gpus)
+    return QuotaView(quota, held, pool.build.gpus, pool.build.free, parts)
 
 
-async def default_gpus(client: AsyncClient, user: str, *, groups: Iterable[str] = (), whole: bool = False) -> float:
+async def default_gpus(client: AsyncClient, user: str, *, groups: Iterable[str] = ()) -> float:
     """The GPUs of a server whose user was not asked."""
-    return (await quota_view(client, user, groups=groups, whole=whole)).usual
+    return (await quota_view(client, user, groups=groups)).usual
 
 
 def form(choices: list[Choice]) -> str:

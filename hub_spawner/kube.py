@@ -23,9 +23,8 @@ except ImportError as error:
 
 
 class KubeLeaseSpawner(LeaseSpawner, KubeSpawner):
-    """Leases for servers that are pods. A profile may say how many GPUs: `"kubespawner_override": {"gpus": 2}`."""
-
-    whole_gpus = True
+    """Leases for servers that are pods. A profile may say how many GPUs, or which part of one:
+    `"kubespawner_override": {"gpus": 2}`."""
 
     gpu_resource = Unicode(
         "nvidia.com/gpu",

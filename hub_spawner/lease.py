@@ -70,9 +70,6 @@ class LeaseSpawner(Spawner):
         help="When to ask how many GPUs a server gets: at every start, or only where the usual choice does not fit.",
     ).tag(config=True)
 
-    whole_gpus = False
-    """Whether servers get whole GPUs only."""
-
     lease = AnyTrait(help="The Lease, or None.")
     gpus = Float(None, allow_none=True, help="What the user asked for; None: the usual choice.")
 
@@ -212,7 +209,7 @@ class LeaseSpawner(Spawner):
         until = asyncio.get_running_loop().time() + self.scheduler_timeout
         while True:
             try:
-                return await default_gpus(client, self.user.name, groups=groups_of(self.user), whole=self.whole_gpus)
+                return await default_gpus(client, self.user.name, groups=groups_of(self.user))
             except Unavailable:
                 if asyncio.get_running_loop().time() > until:
                     raise
@@ -242,8 +239,8 @@ async def ask_gpus(spawner: LeaseSpawner) -> str:
     """The form, or nothing where the user need not be asked."""
     try:
         async with spawner.client() as client:
-            user, whole = spawner.user, spawner.whole_gpus
-            there = await quota_view(client, user.name, spawner.name, groups=groups_of(user), whole=whole)
+            user = spawner.user
+            there = await quota_view(client, user.name, spawner.name, groups=groups_of(user))
     except RunaiError:
         return ""  # the start waits for the scheduler, or reports the error
     if spawner.ask == "when_needed" and there.fits(there.usual):

@@ -43,6 +43,9 @@ class NodeView(Wire):
     schedulable: bool
     drained: str | None = Field(None, description="why an administrator has drained it; null: it is not drained")
     declared: bool
+    gpu_parts: int = Field(
+        0, description="into how many parts each GPU is divided: 1: it is given whole; 0: any share of it is given"
+    )
     gpus: list[GpuView]
 
 

@@ -28,6 +28,21 @@ from hub_spawner.choices import Choice, QuotaView, form, plain
         pytest.param(QuotaView(quota=0.5, held=0, gpus=4, free=4), [(0.5, True), (0, True)], id="a small quota"),
         pytest.param(QuotaView(quota=1, held=0, gpus=0, free=0), [(0, True)], id="no build GPUs at all"),
         pytest.param(QuotaView(quota=0, held=0, gpus=4, free=4), [(0, True)], id="no quota"),
+        pytest.param(
+            QuotaView(quota=2, held=0, gpus=4, free=4, parts=frozenset({1})),
+            [(1, True), (2, True), (0, True)],
+            id="whole GPUs only",
+        ),
+        pytest.param(
+            QuotaView(quota=2, held=0, gpus=4, free=0.2, parts=frozenset({2, 7})),
+            [(0.5, False), (0.142, True), (0, True)],
+            id="parts of two kinds",
+        ),
+        pytest.param(
+            QuotaView(quota=1, held=0, gpus=4, free=4, parts=frozenset({1, 4})),
+            [(1, True), (0.25, True), (0, True)],
+            id="whole GPUs, and others in parts",
+        ),
     ],
 )
 def test_choices(view: QuotaView, choices: list[tuple[float, bool]]) -> None:
@@ -49,6 +64,8 @@ def test_held_gpus_are_shown(free: float, said: str) -> None:
         (QuotaView(quota=0.5, held=0, gpus=8, free=8), 0.5),
         (QuotaView(quota=0, held=0, gpus=8, free=8), 0),
         (QuotaView(quota=1, held=0, gpus=0, free=0), 0),
+        (QuotaView(quota=0.5, held=0, gpus=8, free=8, parts=frozenset({1})), 0),
+        (QuotaView(quota=0.5, held=0, gpus=8, free=8, parts=frozenset({1, 4})), 0.25),
     ],
 )
 def test_the_default_number_of_gpus(view: QuotaView, usual: float) -> None:
@@ -63,6 +80,16 @@ def test_the_form_explains_unavailable_choices_and_preselects_the_first_that_fit
     assert "your other &lt;servers&gt; hold it" in html
 
 
-@pytest.mark.parametrize(("gpus", "said"), [(0.5, "Half a GPU"), (1, "1 GPU"), (0.25, "0.25 GPUs"), (2, "2 GPUs")])
+@pytest.mark.parametrize(
+    ("gpus", "said"),
+    [
+        (0.5, "Half a GPU"),
+        (1, "1 GPU"),
+        (0.25, "1/4 of a GPU"),
+        (0.142, "1/7 of a GPU"),
+        (0.3, "0.3 GPUs"),
+        (2, "2 GPUs"),
+    ],
+)
 def test_plain(gpus: float, said: str) -> None:
     assert plain(gpus) == said

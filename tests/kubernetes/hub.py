@@ -82,6 +82,7 @@ c.Kubernetes.notebooks_namespace = {notebooks!r}
 c.Kubernetes.url = "http://{host}:{port}/services/runai/"
 c.Kubernetes.image = {image!r}
 c.Kubernetes.pod_template = {template!r}
+c.Kubernetes.gpu_parts = {{"nvidia.com/gpu.shared": 2}}
 """
 
 
@@ -102,7 +103,7 @@ class KubeHub(Hub):
         more: str = "",
     ) -> None:
         super().__init__(folder, spawner="runai-kube", port=port, password=password)
-        self.cluster, self.notebooks, self.jobs = cluster, notebooks, jobs
+        self.cluster, self.build, self.notebooks, self.jobs = cluster, build, notebooks, jobs
         self.ports = [self.hub_port, any_free()]
         (folder / "pool.yaml").write_text(POOL)
         (folder / "pool").mkdir(mode=0o700)

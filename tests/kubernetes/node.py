@@ -25,6 +25,7 @@ from tests.kubernetes.images import PAUSE, pause_image, python_image
 from tests.kubernetes.programs import Program, eventually, find, needs_command
 
 CNI = Path("/usr/lib/cni")
+SHARED = "nvidia.com/gpu.shared"
 SOCKET = "/run/containerd/containerd.sock"
 
 INIT = """
@@ -78,6 +79,26 @@ class Node:
         )
         self.kubelet: Program | None = None
         self.images = [pause_image(folder), python_image(folder)]
+
+    @contextlib.contextmanager
+    def sharing(self, parts: int, strategy: str) -> Iterator[None]:
+        """The device plugin shares one GPU among `parts` pods; the node offers no others."""
+        labels = {"nvidia.com/gpu.sharing-strategy": strategy, "nvidia.com/gpu.memory": "81920"}
+        self._offer("0", str(parts), dict(labels))
+        try:
+            yield
+        finally:
+            self._offer(str(self.gpus), "0", dict.fromkeys(labels))
+
+    def _offer(self, gpus: str, parts: str, labels: dict[str, str | None]) -> None:
+        amounts = {"nvidia.com/gpu": gpus, SHARED: parts}
+        for path, change in (
+            (self.path, {"metadata": {"labels": labels}}),
+            (f"{self.path}/status", {"status": {"capacity": amounts, "allocatable": amounts}}),
+        ):
+            kind = {"Content-Type": "application/strategic-merge-patch+json"}
+            patched = self.cluster.api.patch(path, content=json.dumps(change), headers=kind)
+            assert patched.is_success, patched.text
 
     def _kubelet_config(self) -> dict[str, object]:
         return {

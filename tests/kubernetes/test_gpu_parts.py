@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,11 +10,9 @@ import pytest
 from scheduler.errors import Invalid
 from tests.app.conftest import until
 from tests.kubernetes.images import PYTHON
-from tests.kubernetes.node import Node
+from tests.kubernetes.node import SHARED, Node
 from tests.kubernetes.programs import eventually
 from tests.kubernetes.service import KubernetesService
-
-SHARED = "nvidia.com/gpu.shared"
 
 
 @pytest.fixture
@@ -26,21 +23,8 @@ def sharing() -> str:
 @pytest.fixture
 def shared(node: Node, sharing: str) -> Iterator[Node]:
     """The node, with one of its GPUs available, which the device plugin shares among four."""
-    labels = {"nvidia.com/gpu.sharing-strategy": sharing, "nvidia.com/gpu.memory": "81920"}
-
-    def offer(gpus: str, parts: str, labels: dict[str, str | None]) -> None:
-        amounts = {"nvidia.com/gpu": gpus, SHARED: parts}
-        for path, change in (
-            (node.path, {"metadata": {"labels": labels}}),
-            (f"{node.path}/status", {"status": {"capacity": amounts, "allocatable": amounts}}),
-        ):
-            kind = {"Content-Type": "application/strategic-merge-patch+json"}
-            patched = node.cluster.api.patch(path, content=json.dumps(change), headers=kind)
-            assert patched.is_success, patched.text
-
-    offer("0", "4", dict(labels))
-    yield node
-    offer(str(node.gpus), "0", dict.fromkeys(labels))
+    with node.sharing(4, sharing):
+        yield node
 
 
 def test_jobs_share_a_gpu_as_the_device_plugin_divides_it(service: KubernetesService, shared: Node) -> None:

@@ -15,12 +15,13 @@ from tests.hub.notebook import Notebook
 from tests.hub.running import TOKEN, eventually
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.hub import KubeHub, running_hub
-from tests.kubernetes.node import Node, running_node
+from tests.kubernetes.node import SHARED, Node, running_node
 
 PROFILES = """
 c.JupyterHub.allow_named_servers = True
 c.KubeSpawner.profile_list = [
     {"display_name": "Usual"},
+    {"display_name": "Half", "kubespawner_override": {"gpus": 0.5}},
     {"display_name": "Two", "kubespawner_override": {"gpus": 2}},
     {"display_name": "As with KubeSpawner", "kubespawner_override": {"extra_resource_limits": {"nvidia.com/gpu": "2"}}},
 ]
@@ -80,12 +81,30 @@ def test_a_profile_says_how_many_gpus(hub: KubeHub) -> None:
     assert hub.scheduler.pool().build.allocated == 0
 
 
+def test_servers_share_a_gpu_as_the_device_plugin_divides_it(hub: KubeHub) -> None:
+    def divided(parts: int) -> bool:
+        return {node.gpu_parts for node in hub.scheduler.pool().nodes if node.environment == "build"} == {parts}
+
+    with hub.build.sharing(2, "mps"):
+        eventually("the scheduler knows that its GPU is divided", lambda: divided(2))
+        for user, profile in (("fay", "half"), ("gus", "usual")):
+            hub.add(user)
+            hub.spawn(user, profile=profile)
+        limits = [pod["spec"]["containers"][0]["resources"]["limits"] for pod in hub.pods(hub.notebooks)]
+        assert limits == [{SHARED: "1"}] * 2
+        pool = hub.scheduler.pool()
+        assert (pool.build.gpus, pool.build.allocated, pool.build.foreign) == (1, 1, 0)
+        for user in ("fay", "gus"):
+            hub.stop_server(user)
+    eventually("it is whole again", lambda: divided(1))
+
+
 def test_a_refused_user_sees_the_reason_and_gets_no_pod(hub: KubeHub) -> None:
     for user in ("one", "half", "cid", "nobody"):
         hub.add(user)
     with pytest.raises(AssertionError, match="one's build quota is 1 GPU; ask for no more"):
         hub.spawn("one", profile="as-with-kubespawner")
-    with pytest.raises(AssertionError, match="This pool cannot share a GPU"):
+    with pytest.raises(AssertionError, match="only whole GPUs are available"):
         hub.spawn("half", gpus=0.5)
     hub.spawn("cid", profile="two")
     with pytest.raises(AssertionError, match="needs 1 GPU"):

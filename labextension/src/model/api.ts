@@ -582,6 +582,8 @@ export interface NodeView {
   /** why an administrator has drained it; null: it is not drained */
   drained: string | null;
   declared: boolean;
+  /** into how many parts each GPU is divided: 1: it is given whole; 0: any share of it is given */
+  gpu_parts: number;
   gpus: GpuView[];
 }
 

@@ -59,7 +59,7 @@ class NodeView:
     pool: NodePoolName | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     part: str = ""
-    gpu_parts: int = 0
+    gpu_parts: int = 1
     isolation: Isolation = Isolation.UNKNOWN
 
     @property
@@ -81,7 +81,7 @@ def node_view(
     ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in status.get("conditions") or ())
     taints = spec.get("taints") or ()
     gpus, part = count(has.get(offers.whole, 0)), ""
-    gpu_parts = 1 if offers.parts else 0
+    gpu_parts = 1
     if not gpus:  # a node offers whole GPUs, or parts of one kind
         part = next((name for name in sorted(offers.parts) if count(has.get(name, 0))), "")
         gpu_parts = offers.parts.get(part, gpu_parts)

@@ -95,6 +95,7 @@ const node = {
   gpu_type: null,
   schedulable: true,
   drained: null,
+  gpu_parts: 0,
   declared: true
 };
 

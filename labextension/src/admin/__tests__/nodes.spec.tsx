@@ -21,6 +21,7 @@ const node: NodeView = {
   gpu_type: 'A100',
   schedulable: true,
   drained: null,
+  gpu_parts: 0,
   declared: false,
   gpus: []
 };

@@ -310,6 +310,7 @@ describe('the panel', () => {
             gpu_type: 'A10',
             schedulable: true,
             drained: null,
+            gpu_parts: 0,
             declared: false,
             gpus: [
               {
