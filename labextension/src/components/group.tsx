@@ -48,7 +48,6 @@ export function GroupRow(props: GroupRowProps): ReactElement {
           className="runai-Job-head"
           role="button"
           aria-expanded={open}
-          aria-label={`${name}, ${count}, ${said}`}
           tabIndex={tabIndex}
           onClick={onToggle}
           onKeyDown={onKeyDown}

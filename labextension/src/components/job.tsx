@@ -78,7 +78,6 @@ export function JobRow(props: JobRowProps): ReactElement {
         className="runai-Job-head"
         role="button"
         aria-expanded={open}
-        aria-label={`${job.name}, ${shape(job, trans)}, ${said}`}
         tabIndex={tabIndex}
         onClick={onToggle}
         onKeyDown={onKeyDown}

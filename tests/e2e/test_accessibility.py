@@ -1,0 +1,142 @@
+"""WCAG 2.1 AA, as far as axe-core can tell: each view of the administrator's page, and what is ours in JupyterLab.
+
+Both themes are audited, and the narrow layout. axe-core sees names, roles, contrasts and structure; other tests use
+everything by keyboard.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from scheduler.schema import ArrayMember, ArraySubmit, JobSubmit
+
+from .conftest import Hub, LogIn
+from .test_administration import api
+from .test_first_light import cell_output, client_of, in_the_lab, run_all_cells
+from .test_job_views import MEMBER, TRAINS
+from .test_submit_dialog import THEMES
+
+__all__ = ["in_the_lab"]
+
+pytestmark = pytest.mark.needs("chromium")
+
+AXE = Path(__file__).parents[2] / "labextension/node_modules/axe-core/axe.min.js"
+AUDIT = """async scope => (await axe.run({include: [scope]}, {
+    runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'], resultTypes: ['violations'],
+})).violations"""
+ADMINISTRATOR = {name: name for name in ("Projects", "People", "Jobs", "Nodes", "Usage", "Audit")} | {"Pool": "Queue"}
+"""The views of the administrator's page, and a region of each."""
+SLEEPS = {"command": ["/bin/sleep", "600"], "project": "default"}
+
+
+class Audit:
+    """All violations found on a page, each with where it was seen, the rule, the element, and what is wrong with it."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.violations: list[str] = []
+
+    def look(self, where: str, scope: str = "body") -> None:
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(AXE.read_text())  # not as a script of the page, which its policy forbids
+        found: list[dict[str, Any]] = self.page.evaluate(AUDIT, scope)
+        for rule in found:
+            for node in rule["nodes"]:
+                self.violations.append(f"{where}: {rule['id']}: {node['html'][:200]}: {node['failureSummary']}")
+
+    def finish(self) -> None:
+        assert not self.violations, "\n".join(self.violations)
+
+
+def test_the_audit_finds_a_field_without_a_label(log_in: LogIn, hub: Hub) -> None:
+    page = log_in("admin")
+    page.goto(f"{hub.url}services/runai/#jobs")
+    page.get_by_label("User").evaluate("input => ['aria-label', 'placeholder'].map(n => input.removeAttribute(n))")
+    audit = Audit(page)
+    audit.look("Jobs")
+    assert [found.split(": ")[1] for found in audit.violations] == ["label"]
+
+
+def test_the_administrators_page(log_in: LogIn, hub: Hub) -> None:
+    page = log_in("admin")
+    page.goto(f"{hub.url}services/runai/")
+    for gpus in (2, 3, 18):
+        api(page, "jobs", "POST", {**SLEEPS, "gpus": gpus})
+    audit = Audit(page)
+    for view, region in ADMINISTRATOR.items():
+        page.get_by_role("link", name=view, exact=True).click()
+        expect(page.get_by_role("region", name=region)).to_be_visible()
+        audit.look(view)
+        page.emulate_media(color_scheme="dark")
+        page.set_viewport_size({"width": 640, "height": 900})
+        audit.look(f"{view}, dark and narrow")
+        page.emulate_media(color_scheme="light")
+        page.set_viewport_size({"width": 1360, "height": 900})
+    for view, button in (("Projects", "New project"), ("Jobs", "Priority of"), ("Jobs", "Cancel 3 jobs…")):
+        page.get_by_role("link", name=view, exact=True).click()
+        if view == "Jobs":
+            page.get_by_label("User").fill("admin")
+            page.get_by_label("Project").select_option("default")
+        page.get_by_role("button", name=button).first.click()
+        expect(page.get_by_role("dialog")).to_be_visible()
+        audit.look(button)
+        page.emulate_media(color_scheme="dark")
+        audit.look(f"{button}, dark")
+        page.emulate_media(color_scheme="light")
+        if button != "Cancel 3 jobs…":
+            page.keyboard.press("Escape")
+            expect(page.get_by_role("dialog")).to_have_count(0)
+    page.get_by_role("button", name="Cancel the jobs").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    audit.finish()
+
+
+def test_what_is_ours_in_jupyterlab(hub: Hub, in_the_lab: Callable[..., Page]) -> None:
+    page = in_the_lab("eve")
+    run_all_cells(page)
+    expect(cell_output(page, "%runai_train train.py")).to_contain_text("epoch 3 of 3", timeout=90_000)
+    with client_of(hub, "eve") as client:
+        sweep = JobSubmit(name="sweep", command=["sh", "-c", MEMBER], gpus=1)
+        client.submit_array(ArraySubmit(job=sweep, members=[ArrayMember(index=n) for n in range(4)]))
+        client.submit(JobSubmit(name="digits", command=["sh", "-c", TRAINS], workers=2, retries=1))
+        client.submit(JobSubmit(name="waits", command=["true"], gpus=18))
+    page.get_by_role("tab", name="GPU pool").click()
+    audit = Audit(page)
+    _audit_the_lab(page, audit, "light")
+    themes: Path = hub.folder / "users" / "eve" / THEMES
+    themes.parent.mkdir(parents=True, exist_ok=True)
+    themes.write_text(json.dumps({"theme": "JupyterLab Dark"}))
+    page.set_viewport_size({"width": 640, "height": 900})
+    page.reload()
+    expect(page.locator("body")).to_have_attribute("data-jp-theme-light", "false")
+    _audit_the_lab(page, audit, "dark and narrow")
+    audit.finish()
+
+
+def _audit_the_lab(page: Page, audit: Audit, how: str) -> None:
+    expect(page.locator(".runai-Card").first).to_be_visible()
+    audit.look(f"card, {how}", ".runai-Card")
+    digits = page.locator(".runai-Job", has_text="digits")
+    expect(digits).to_contain_text("2 / 4")
+    audit.look(f"panel, {how}", ".runai-SidePanel")
+    page.get_by_role("button", name="New job").click()
+    dialog = page.locator(".runai-SubmitDialog")
+    dialog.get_by_text("More options").click()
+    expect(dialog.get_by_label("Sweep")).to_be_visible()
+    audit.look(f"dialog, {how}", ".runai-SubmitDialog")
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    digits.hover()
+    digits.get_by_role("button", name="Open digits").click()
+    view = page.locator(".runai-JobPage", has=page.locator("h2", has_text="digits"))
+    for tab in ("Overview", "Metrics", "Log", "Files"):
+        view.get_by_role("tab", name=tab).click()
+        expect(view.get_by_role("tab", name=tab)).to_have_attribute("aria-selected", "true")
+        expect(view.get_by_role("tabpanel")).to_be_visible()
+        audit.look(f"{tab} of a job, {how}", ".runai-JobPage")
