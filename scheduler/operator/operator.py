@@ -21,15 +21,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from scheduler.api import views
-from scheduler.api.access import Caller, Scope
 from scheduler.api.context import Context
-from scheduler.api.submitting import job_of_submission, with_ids
 from scheduler.engines.kubernetes.api import Api, ApiError
 from scheduler.engines.kubernetes.mirror import Mirror
 from scheduler.engines.kubernetes.settings import Kubernetes
-from scheduler.errors import Conflict, Forbidden, Invalid, NotFound, RunaiError, TooMany, Unavailable
-from scheduler.model import Job, JobId, JobState, UserName
-from scheduler.operator.crds import GROUP, NOT_IN_A_TRAINJOB, VERSION
+from scheduler.errors import Conflict, Invalid, NotFound, RunaiError, TooMany, Unavailable
+from scheduler.model import Job, JobId, JobState
+from scheduler.operator.asked import asked_job, asked_pool, caller_of
+from scheduler.operator.crds import GROUP, VERSION
 from scheduler.operator.resources import (
     FINALIZER,
     USER,
@@ -43,10 +42,9 @@ from scheduler.operator.resources import (
     refused,
     viewed,
 )
+from scheduler.operator.webhook import Webhook
 from scheduler.operator.workqueue import WorkQueue
-from scheduler.pool.file import with_project, without_project
-from scheduler.schema import JobSubmit, ProjectEntry
-from scheduler.schema.reading import validate
+from scheduler.pool.file import without_project
 from scheduler.store import EventRecord
 
 log = logging.getLogger(__name__)
@@ -87,18 +85,25 @@ class Operator:
             kind: Mirror(self._calls, f"{root}/{kind}", viewed, partial(self._see, kind))
             for kind in (PROJECTS, TRAINJOBS)
         }
+        self._webhook = Webhook(settings, context, self._user_of) if settings.webhook_certificate else None
         self._keys: dict[JobId, Key] = {}
         self._telling: asyncio.TimerHandle | None = None
         self._closed = False
 
     async def open(self) -> None:
-        """Start to follow the cluster. Raises `Unavailable` if it lacks the definitions."""
+        """Start to follow the cluster. Raises `Unavailable` if it lacks the definitions, `Invalid` for the settings of
+        the webhook."""
         await self._calls.open()
         self._controller.watch(self)
         self._queue.open()
         try:
+            if self._webhook is not None:
+                self._webhook.open()
             for mirror in self._all_mirrors():
                 await mirror.open()
+        except Invalid:
+            await self.close()
+            raise
         except ApiError as error:
             await self.close()
             raise Unavailable(
@@ -111,6 +116,8 @@ class Operator:
         self._closed = True
         if self._telling is not None:
             self._telling.cancel()
+        if self._webhook is not None:
+            await self._webhook.close()
         for mirror in self._all_mirrors():
             await mirror.close()
         await self._queue.close()
@@ -243,28 +250,25 @@ class Operator:
             if isinstance(error, TooMany):
                 self._queue.add_later(key, TRY_AGAIN)
             return refused(item, error, now)
-        access = self._context.access(_caller(job.user))
+        access = self._context.access(caller_of(job.user))
         return of_job(item, views.job_view(job, self._context.book, access), now)
 
     async def _submit(self, item: Resource, ours: JobId) -> Job:
         metadata = item["metadata"]
-        namespace = metadata["namespace"]
-        _, user = self._namespaces.items.get(f"/{namespace}", ("", ""))
-        if not user:
-            raise Forbidden(
-                f"The namespace {namespace} belongs to no user of the pool. Ask an administrator to run: "
-                f"kubectl annotate namespace {namespace} {USER}=<user>"
-            )
-        for name in NOT_IN_A_TRAINJOB & item["spec"].keys():
-            raise Invalid(f"{name}: a TrainJob has no such key; remove it.", field=name)
-        caller = _caller(user)
-        sent = validate(JobSubmit, {**item["spec"], "name": metadata["name"]})
-        sent = await with_ids(self._context, caller, sent)
-        job = job_of_submission(self._context, caller, sent, f"{KEY}{metadata['uid']}")
+        _, user = self._namespaces.items.get(f"/{metadata['namespace']}", ("", ""))
+        job = await asked_job(self._context, item, user, f"{KEY}{metadata['uid']}")
         owner = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "TrainJob"}
         owner |= {name: metadata[name] for name in ("name", "uid", "namespace")}
         container = replace(job.program.container, owner=owner)
         return await self._controller.submit(replace(job, id=ours, program=replace(job.program, container=container)))
+
+    async def _user_of(self, namespace: str) -> str:
+        """The user of a namespace, which may be so new that the mirror does not have it."""
+        _, user = self._namespaces.items.get(f"/{namespace}", ("", ""))
+        if user:
+            return user
+        found = await self._calls.get("/api/v1/namespaces", fieldSelector=f"metadata.name={namespace}")
+        return next((_user_of(each)[1] for each in found["items"]), "")
 
     async def _cancel(self, ours: JobId) -> None:
         job = await self._controller.job(ours)
@@ -277,11 +281,9 @@ class Operator:
     async def _project(self, item: Resource) -> Status:
         now = self._context.clock()
         try:
-            entry = validate(ProjectEntry, {**item["spec"], "name": item["metadata"]["name"]})
             async with self._context.changing:
-                before = self._context.book.pool
-                after = with_project(before, entry, now)
-                if after != before:
+                after = asked_pool(self._context, item)
+                if after != self._context.book.pool:
                     await self._controller.apply(after)
         except Unavailable:
             raise
@@ -304,10 +306,6 @@ class Operator:
 
 class NotFoundHere(Exception):
     """The resource is gone."""
-
-
-def _caller(user: str) -> Caller:
-    return Caller.of(UserName(user), frozenset({Scope.SUBMIT}))
 
 
 def _is_of_trainjob(job: Job) -> bool:

@@ -265,6 +265,10 @@ KUBERNETES_SETTINGS = dict.fromkeys(
     "gpu_memory_limits": "kubernetes/test_gpu_parts.py::"
     "test_gpu_memory_limits_tell_the_container_toolkit_what_a_job_may_use",
     "start_seconds": "kubernetes/test_service.py::test_a_pod_that_does_not_start_in_time_gives_its_gpus_back",
+    **dict.fromkeys(
+        ("webhook_certificate", "webhook_port"),
+        "kubernetes/test_webhook.py::test_kubectl_apply_refuses_what_the_scheduler_would_refuse",
+    ),
     "lease_seconds": "kubernetes/test_replicas.py::test_lease_seconds_say_how_long_a_silent_leader_is_waited_for",
     "notebook_volumes": "kubernetes/test_service.py::"
     "test_a_job_runs_in_the_image_of_its_notebook_with_the_volumes_that_any_node_can_mount",

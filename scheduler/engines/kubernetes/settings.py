@@ -99,6 +99,13 @@ class Kubernetes(Configurable):
         "renew its Lease for two thirds of this time stops.",
     )
 
+    webhook_certificate = Unicode(
+        config=True,
+        help="A folder with a `tls.crt` and `tls.key`. With it, the operator also answers the API server's admission "
+        "reviews: what the scheduler would refuse is refused when a TrainJob or Project is applied. Default: none.",
+    )
+    webhook_port = Integer(8443, min=1, max=65535, config=True, help="The port of these admission reviews.")
+
     @property
     def images(self) -> bool:
         """Whether jobs can choose their image: the pod template does not."""
