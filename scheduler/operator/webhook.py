@@ -44,10 +44,8 @@ class Webhook:
         self._port = settings.webhook_port
         self._context = context
         self._user_of = user_of
-        self._tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self._server = HTTPServer(
             Application([("/validate", Reviews, {"webhook": self})], log_function=lambda handler: None),
-            ssl_options=self._tls,
             max_body_size=LARGEST,
             idle_connection_timeout=300,
             body_timeout=30,
@@ -57,7 +55,7 @@ class Webhook:
     def open(self) -> None:
         """Raises `Invalid` where the certificate cannot be read, or nothing can listen on the port."""
         try:
-            self._load()
+            self._server.ssl_options = self._tls()
             self._server.listen(self._port)
         except OSError as error:  # SSLError is one
             raise Invalid(
@@ -90,15 +88,17 @@ class Webhook:
             return error
         return None
 
-    def _load(self) -> None:
-        self._tls.load_cert_chain(self._folder / "tls.crt", self._folder / "tls.key")
+    def _tls(self) -> ssl.SSLContext:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(self._folder / "tls.crt", self._folder / "tls.key")
+        return tls
 
     def _reload_later(self) -> None:
         self._reloading = asyncio.get_running_loop().call_later(RELOAD, self._reload)
 
     def _reload(self) -> None:
         with suppress(OSError):  # it is being replaced
-            self._load()
+            self._server.ssl_options = self._tls()
         self._reload_later()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import ssl
@@ -12,9 +13,16 @@ from typing import Any
 import httpx
 import pytest
 from cryptography import x509
+from traitlets.config import Config
 
 from hub_spawner.ports import any_free
+from scheduler.api.context import Context
+from scheduler.engines.kubernetes.settings import Kubernetes
+from scheduler.errors import Invalid
+from scheduler.operator import webhook
+from scheduler.operator.webhook import Webhook
 from tests.app.conftest import until
+from tests.kubernetes.certificates import Authority
 from tests.kubernetes.chart import CHART, NEEDED, Refused, helm, rendered
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.operated import Operated
@@ -97,6 +105,36 @@ def test_what_is_no_review_is_refused(service: Operated, cluster: Cluster) -> No
             assert client.post(url, content=body).status_code == 400
 
 
+async def nobody(namespace: str) -> str:
+    return ""
+
+
+def configured(folder: Path, port: int) -> Webhook:
+    given = {"webhook_certificate": str(folder), "webhook_port": port}
+    return Webhook(Kubernetes(config=Config(Kubernetes=given)), Context.__new__(Context), nobody)
+
+
+async def test_a_renewed_certificate_is_used_without_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook, "RELOAD", 0.01)
+    signed = Authority(tmp_path).sign("tls", "webhook")
+    running = configured(tmp_path, port := any_free())
+    running.open()
+    try:
+        for _ in range(2):
+            Authority(tmp_path).sign("tls", "webhook")
+            expected = signed.cert.read_text()
+            async with asyncio.timeout(60):
+                while await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port)) != expected:
+                    pass
+    finally:
+        await running.close()
+
+
+async def test_a_missing_certificate_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match=r"The webhook needs tls\.crt and tls\.key in .*, and port \d+: .*No such file"):
+        configured(tmp_path, any_free()).open()
+
+
 def test_the_chart_signs_the_certificate_or_has_cert_manager_issue_it(tmp_path: Path) -> None:
     plain = rendered(tmp_path, {**NEEDED, "operator": {"enabled": True}})
     helm(tmp_path, "lint", "--strict", str(CHART), values={**NEEDED, **WEBHOOK})
@@ -108,9 +146,9 @@ def test_the_chart_signs_the_certificate_or_has_cert_manager_issue_it(tmp_path: 
     )
     assert issued.keys() - plain.keys() == {*new, "Issuer/runai-webhook", "Certificate/runai-webhook"}
     data: dict[str, Any] = signed["Secret/runai-webhook"]["data"]
-    (webhook,) = signed["ValidatingWebhookConfiguration/pool-runai"]["webhooks"]
-    assert webhook["clientConfig"]["caBundle"] == data["ca.crt"]
-    assert (webhook["failurePolicy"], webhook["sideEffects"]) == ("Ignore", "None")
+    (asked,) = signed["ValidatingWebhookConfiguration/pool-runai"]["webhooks"]
+    assert asked["clientConfig"]["caBundle"] == data["ca.crt"]
+    assert (asked["failurePolicy"], asked["sideEffects"]) == ("Ignore", "None")
     names = x509.load_pem_x509_certificate(base64.b64decode(data["tls.crt"])).extensions
     hosts = names.get_extension_for_class(x509.SubjectAlternativeName).value.get_values_for_type(x509.DNSName)
     assert hosts == ["runai-webhook.pool.svc"]
