@@ -59,6 +59,7 @@ ROUTES = (
     _route("GET", r"projects"),
     _route("GET", r"jobs", "state", "project", "mine", "array", "limit", "after"),
     _route("GET", _JOB),
+    _route("PATCH", _JOB),
     _route("DELETE", _JOB),
     _route("GET", rf"{_JOB}/explain"),
     _route("GET", rf"{_JOB}/logs", "rank", "attempt", "offset", "limit", "follow", streams=True),

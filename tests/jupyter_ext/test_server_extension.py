@@ -100,7 +100,7 @@ async def test_the_servers_authorizer_is_applied(jp_fetch: Any, jp_serverapp: An
         ("POST", "pool/apply"),
         ("POST", "jobs"),
         ("POST", "schedules"),
-        ("PATCH", "jobs/j1"),
+        ("PATCH", "sessions/s1"),
         ("DELETE", "projects/vision"),
         ("POST", "sessions"),
         ("GET", "openapi.json"),
@@ -158,9 +158,10 @@ async def test_polling_is_not_activity(jp_fetch: Any, jp_serverapp: Any) -> None
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [("PATCH", "schedules/c1"), ("DELETE", "schedules/c1"), ("POST", "schedules/c1/run")]
+    ("method", "path"),
+    [("PATCH", "jobs/j1"), ("PATCH", "schedules/c1"), ("DELETE", "schedules/c1"), ("POST", "schedules/c1/run")],
 )
-async def test_a_cookie_changes_no_schedule_without_its_xsrf_token(method: str, path: str, jp_fetch: Any) -> None:
+async def test_a_cookie_changes_nothing_without_its_xsrf_token(method: str, path: str, jp_fetch: Any) -> None:
     answer = await jp_fetch("runai", "status")
     cookie = "; ".join(one.partition(";")[0] for one in answer.headers.get_list("Set-Cookie"))
     headers = {"Authorization": "", "Cookie": cookie}

@@ -55,7 +55,7 @@ export function StateIcon({ state }: { state: JobState }): ReactElement {
 }
 
 export type ActionName =
-  'open' | 'copy' | 'log' | 'files' | 'pause' | 'resume' | 'run' | 'cancel' | 'delete' | 'filter' | 'add';
+  'open' | 'copy' | 'log' | 'files' | 'pause' | 'resume' | 'run' | 'cancel' | 'delete' | 'filter' | 'add' | 'priority';
 
 const ACTIONS: Record<ActionName, string> = {
   open: 'M9 2h5v5h-1.6V4.7L7.6 9.5 6.5 8.4l4.8-4.8H9zM2 3.5h4.5v1.6H3.6v7.3h7.3V9.5h1.6V14H2z',
@@ -67,6 +67,7 @@ const ACTIONS: Record<ActionName, string> = {
   run: 'M3 2.8 10 8l-7 5.2zM11 3h2v10h-2z',
   cancel: 'M8 6.7 12 2.7 13.3 4l-4 4 4 4-1.3 1.3-4-4-4 4L2.7 12l4-4-4-4L4 2.7z',
   delete: 'M6 1.5h4l.7 1.3H14v1.5H2V2.8h3.3zM3 5.3h10l-.7 9.2H3.7zm2.9 1.5.3 6.2h1.2l-.3-6.2zm3 0L8.6 13h1.2l.3-6.2z',
+  priority: 'M8 1.5 14 7.5l-1.2 1.2L8 4l-4.8 4.7L2 7.5zm0 6 6 6-1.2 1.2L8 10l-4.8 4.7L2 13.5z',
   add: 'M7.2 2.5h1.6v4.7h4.7v1.6H8.8v4.7H7.2V8.8H2.5V7.2h4.7z',
   filter:
     'M6.7 2a4.7 4.7 0 1 0 2.8 8.5l3.3 3.3 1.1-1.1-3.3-3.3A4.7 4.7 0 0 0 6.7 2zm0 1.6a3.1 3.1 0 1 1 0 6.2 3.1 3.1 0 0 1 0-6.2z'

@@ -21,6 +21,8 @@ export interface JobActions {
   openJob?(id: string): void;
   /** Shows the cell that a job was submitted from. */
   openCell?(cell: NotebookCellSubmit): Promise<void>;
+  /** Asks for another priority and sets it. */
+  changePriority?(job: JobView): Promise<void>;
   actOnSchedule?(schedule: ScheduleView, verb: ScheduleVerb): Promise<void>;
   /** Cancels all unfinished jobs of a group. */
   cancelAll?(group: JobGroup): Promise<void>;

@@ -11,7 +11,7 @@ import { Files } from './files';
 import { useFollowed } from './followed';
 import { useKeptFocus, useNow, usePool, useShown, useStill, useTrans, useUsage } from './hooks';
 import { ActionIcon, StateIcon } from './icons';
-import { Facts, mayReadLog, VerbButtons, verbs, type JobActions } from './job';
+import { Facts, mayAct, mayReadLog, VerbButtons, verbs, type JobActions } from './job';
 import { LineChart } from './linechart';
 import { LogTab } from './logtab';
 import { Command, settingsOf, useSubmissionOf } from './settings';
@@ -88,6 +88,12 @@ function Page({
             <ActionIcon name="copy" />
             {trans.__('Copy id')}
           </button>
+          {actions.changePriority && mayAct(job, state.me) && !isFinal(job.state) && (
+            <button type="button" className="runai-TextAction" onClick={() => void actions.changePriority?.(job)}>
+              <ActionIcon name="priority" />
+              {trans.__('Priority %1…', job.priority)}
+            </button>
+          )}
           <VerbButtons job={job} verbs={verbs(job, state.me)} actions={actions} />
         </span>
       </header>

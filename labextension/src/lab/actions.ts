@@ -1,4 +1,4 @@
-import { Dialog, MainAreaWidget, Notification, showDialog, WidgetTracker } from '@jupyterlab/apputils';
+import { Dialog, InputDialog, MainAreaWidget, Notification, showDialog, WidgetTracker } from '@jupyterlab/apputils';
 import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { IDocumentManager } from '@jupyterlab/docmanager';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
@@ -66,6 +66,27 @@ export const actionsPlugin: JupyterFrontEndPlugin<IJobActions> = {
           try {
             const jobs = group.jobs[0]!.array === null ? group.jobs : await model.client.array(group.key);
             await cancelAll(model, jobs);
+          } catch (error) {
+            Notification.error((error as Error).message, { autoClose: 8000 });
+          }
+        }
+      },
+
+      async changePriority(job: JobView): Promise<void> {
+        const { button, value } = await InputDialog.getText({
+          title: trans.__('Priority of %1', job.name),
+          label: trans.__(
+            'From 0 to 1000; in project %1, the highest starts first, and may stop jobs of lower priority.',
+            job.project
+          ),
+          text: String(job.priority),
+          pattern: '[0-9]+',
+          required: true,
+          okLabel: trans.__('Set')
+        });
+        if (button.accept && value !== null) {
+          try {
+            await model.client.setPriority(job.id, Number(value));
           } catch (error) {
             Notification.error((error as Error).message, { autoClose: 8000 });
           }
