@@ -16,7 +16,7 @@ from jupyter_ext.activity import ActivityHandler, ActivityReports, holds_gpus
 from jupyter_ext.cell_line import CellLineHandler
 from jupyter_ext.connection import Mode
 from jupyter_ext.dialog import DryRunHandler, FilesHandler, SubmitHandler
-from jupyter_ext.frontend import RENDERER, ROOT
+from jupyter_ext.frontend import ROOT
 from jupyter_ext.proxy import EventsHandler, ProxyHandler, StatusHandler, StreamHandler
 from jupyter_ext.relay import Relay
 from jupyter_ext.upstream import Upstream
@@ -41,7 +41,6 @@ class RunaiExtension(ExtensionApp):
         kernels, server = self.serverapp.kernel_manager.list_kernels, os.environ.get("JUPYTERHUB_SERVER_NAME", "")
         self.activity = ActivityReports(self.upstream, kernels, server)
         self.settings["runai_activity"] = self.activity
-        os.environ[RENDERER] = "jupyterlab"  # for kernels: the front end of this package shows jobs
         os.environ[ROOT] = self.serverapp.root_dir
         if self.upstream.mode is Mode.EMBEDDED:
             # So that kernels find the same scheduler, whatever their own Jupyter's data folder is.

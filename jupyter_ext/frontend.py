@@ -1,14 +1,15 @@
-"""The front end: which cell of it runs, and whether it has JupyterLab's renderer of jobs. Another one gets an ipywidget
-instead.
+"""The front end of the cell that runs: whether it shows jobs as live cards, and which cell it is.
 
-A kernel cannot ask. A notebook server with our extension also has the front end's part, as they come in one package,
-and it sets a variable for the kernels that it starts. Kernels started by others (VS Code, Voilà, papermill, …) get a
-widget in addition to the HTML. Where both are available, JupyterLab prefers its own renderer.
+A kernel cannot ask, and several front ends may use one kernel in turn, so this is decided for each execution. The pages
+of our JupyterLab extension (in JupyterLab and Notebook 7) mark their execute requests (`executions.ts`). Where the mark
+is missing (VS Code, Voilà, …), a job is shown as a widget in addition to the HTML. A page that could show both prefers
+its own renderer.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
     from scheduler.schema import NotebookCellSubmit
 
-RENDERER = "RUNAI_RENDERER"
-"""A variable in a kernel's environment: its front end has its own renderer of jobs."""
+RENDERER = "runai_renderer"
+"""A key in the metadata of an execute request: the page that sent it has a renderer of jobs."""
 
 ROOT = "RUNAI_SERVER_ROOT"
 """A variable in a kernel's environment: the root folder of its notebook server."""
@@ -27,18 +28,44 @@ ROOT = "RUNAI_SERVER_ROOT"
 VIEW = "application/vnd.jupyter.widget-view+json"
 
 
+def get_shell() -> Any:
+    from IPython.core.getipython import get_ipython
+
+    return get_ipython()
+
+
+def in_marimo() -> bool:
+    """Whether this is a cell on a page of marimo, which has no shell and no display ids, but IPython's `display`."""
+    marimo = sys.modules.get("marimo")
+    return marimo is not None and bool(marimo.running_in_notebook())
+
+
+def has_renderer(shell: Any) -> bool:
+    return _request(shell).get("metadata", {}).get(RENDERER) is True
+
+
+def is_attended(shell: Any) -> bool:
+    """Whether a page shows the output while the kernel lives. nbconvert, nbclient and papermill answer no questions, as
+    nobody is there, and only keep the output; Voilà serves what they run."""
+    answers = _request(shell).get("content", {}).get("allow_stdin") is True
+    return answers or os.environ.get("SERVER_SOFTWARE", "").startswith("voila/")
+
+
 def wants_widgets(shell: Any) -> bool:
-    return hasattr(shell, "kernel") and RENDERER not in os.environ and find_spec("ipywidgets") is not None
+    return is_attended(shell) and not has_renderer(shell) and find_spec("ipywidgets") is not None
 
 
 def cell_of(shell: Any) -> NotebookCellSubmit | None:
-    """The cell that runs now; `None` where the front end does not say which it is."""
+    """The cell that runs now; `None` where the front end does not say which it is.
+
+    VS Code says it by an address of its own, under a kernel session whose name is no file's.
+    """
     from scheduler.schema import NotebookCellSubmit
 
-    id = shell.get_parent().get("metadata", {}).get("cellId") if hasattr(shell, "get_parent") else None
+    id = _request(shell).get("metadata", {}).get("cellId")
     notebook = Path(os.environ.get("JPY_SESSION_NAME", ""))
     root = os.environ.get(ROOT)
-    if not (id and root and notebook.is_relative_to(root)):
+    if not (id and ":" not in id and root and notebook.is_relative_to(root)):
         return None
     return NotebookCellSubmit(notebook=notebook.relative_to(root).as_posix(), id=id)
 
@@ -46,3 +73,8 @@ def cell_of(shell: Any) -> NotebookCellSubmit | None:
 def view_of(widget: DOMWidget) -> dict[str, Any]:
     """The part of a mime bundle that shows a widget."""
     return {VIEW: widget._repr_mimebundle_()[VIEW]}
+
+
+def _request(shell: Any) -> dict[str, Any]:
+    """The execute request that runs now; empty in a terminal."""
+    return shell.get_parent() if hasattr(shell, "get_parent") else {}

@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,9 @@ from jupyter_ext import card, reports
 from jupyter_ext.connection import connect, locate
 from jupyter_ext.files import Files
 from jupyter_ext.follow import Follower
-from jupyter_ext.frontend import view_of, wants_widgets
+from jupyter_ext.frontend import get_shell, has_renderer, view_of, wants_widgets
 from jupyter_ext.serialization import FOLDER, RESULT, VARIABLES, Unreadable, unpack
-from jupyter_ext.shown import Shown, ShownOnce, get_shell
+from jupyter_ext.shown import Shown, ShownOnce
 from scheduler.client import Client
 from scheduler.errors import Forbidden, NotFound, RunaiError, Unavailable
 from scheduler.model import JobKind, JobState
@@ -63,6 +63,7 @@ class Job(ShownOnce):
         self._brought: dict[str, Any] | None = None
         self._followed = False
         self._widget: JobWidget | None = None
+        self._line: Sequence[reports.Point] = ()
 
     # -- its state --------------------------------------------------------------------------------------
 
@@ -151,7 +152,10 @@ class Job(ShownOnce):
                     shown.take(happening)
         except KeyboardInterrupt:
             self.seen = shown.job
-            shown.detach(self._bundle(shown.job))
+            self._prepare()
+            handle = shown.detach(self._drawn())
+            if not self._settled():
+                self.update_in_place(handle)
             raise Detached(
                 f"Detached from {self.name}, which keeps running: _job.wait() shows it again, _job.cancel() stops it."
             ) from None
@@ -159,7 +163,7 @@ class Job(ShownOnce):
             raise PlainError(f"{error.sentence} _job.wait() shows {self.name} again.") from None
         finally:
             shown.close()
-        self.seen, self._followed = shown.job, True
+        self.seen, self._line, self._followed = shown.job, shown.line, True
         try:
             self._require_success()
         except JobFailed as error:
@@ -237,18 +241,47 @@ class Job(ShownOnce):
         return card.text(self._fresh())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        return self._bundle(self._fresh())
+        return card.bundle(self._fresh())
 
-    def _bundle(self, job: JobView) -> dict[str, Any]:
-        live = not job.state.final and wants_widgets(get_shell())
-        return {**card.bundle(job), **(view_of(self.widget()) if live else {})}
+    def _ipython_display_(self) -> None:
+        self._fresh()
+        self._prepare()
+        super()._ipython_display_()
+
+    def _prepare(self) -> None:
+        """Have a widget where the front end of the running cell needs one."""
+        if not self.seen.state.final and wants_widgets(get_shell()):
+            self.widget()
+
+    def _settled(self) -> bool:
+        return super()._settled() or has_renderer(get_shell())
+
+    def _over(self) -> bool:
+        return self.seen.state.final
+
+    def _looked(self) -> object:
+        job = self._fresh()
+        # A new bundle draws a widget anew, which updates itself.
+        return job.state if self._open() else card.text(job)
+
+    def _drawn(self) -> dict[str, Any]:
+        """The widget until it ends, and then what it has shown."""
+        widget = self._open()
+        if widget is None:
+            return card.bundle(self.seen, line=self._line)
+        if not self.seen.state.final:
+            return {**card.bundle(self.seen), **view_of(widget)}
+        bundle = card.bundle(self.seen, line=widget.line)
+        return {**bundle, "text/html": bundle["text/html"] + widget.log}
+
+    def _open(self) -> JobWidget | None:
+        return self._widget if self._widget is not None and self._widget.comm is not None else None
 
     def widget(self) -> JobWidget:
-        """The live card as an ipywidget, which front ends without JupyterLab's renderer show automatically."""
+        """The live card as an ipywidget, which front ends without our renderer show automatically."""
         from jupyter_ext.widget import JobWidget
 
-        if self._widget is None or self._widget.comm is None:
-            self._widget = JobWidget(self)
+        self._widget = self._open() or JobWidget(self)
         return self._widget
 
     def _fresh(self) -> JobView:

@@ -9,9 +9,8 @@ from typing import Any, overload
 
 from jupyter_ext import card
 from jupyter_ext.connection import connect
-from jupyter_ext.frontend import view_of, wants_widgets
 from jupyter_ext.handle import Job
-from jupyter_ext.shown import get_shell
+from jupyter_ext.inplace import ShownInPlace
 from scheduler.errors import RunaiError
 from scheduler.model import JobState, duration
 from scheduler.schema import JobView
@@ -22,7 +21,7 @@ PAGE = 500
 COLUMNS = ("job", "project", "state", "GPUs", "submitted", "ran")
 
 
-class Jobs(Sequence[Job]):
+class Jobs(ShownInPlace, Sequence[Job]):
     """Jobs in a fixed order, displayed as a table of their current states."""
 
     def __init__(self, jobs: Iterable[Job | JobView | str]) -> None:
@@ -87,22 +86,22 @@ class Jobs(Sequence[Job]):
             "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
         )
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """The table, and a live one for front ends with widgets."""
-        if self._ended() or not wants_widgets(get_shell()):
-            return {}
-        from jupyter_ext.table_widget import JobsWidget
+    def _drawn(self) -> dict[str, Any]:
+        return {"text/html": self._repr_html_(), "text/plain": repr(self)}
 
-        return view_of(JobsWidget(self._repr_html_, self._ended))
+    def _looked(self) -> object:
+        return repr(self)
 
-    def _ended(self) -> bool:
+    def _over(self) -> bool:
         return all(job.seen.state.final for job in self._jobs)
 
     def _repr_html_(self) -> str:
         """Names and reasons are a user's text: escaped, always."""
-        head = "".join(f'<th style="text-align: left">{column}</th>' for column in COLUMNS)
+        head = "".join(f'<th style="text-align: left; padding: 0.25em 0.5em">{column}</th>' for column in COLUMNS)
         body = "".join(
-            "<tr>" + "".join(f'<td style="text-align: left">{html.escape(text)}</td>' for text in row) + "</tr>"
+            "<tr>"
+            + "".join(f'<td style="text-align: left; padding: 0.25em 0.5em">{html.escape(text)}</td>' for text in row)
+            + "</tr>"
             for row in self._rows()
         )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -5,27 +5,23 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
-from IPython.display import clear_output, display
+from IPython.display import clear_output
 
-from jupyter_ext import card
+from jupyter_ext import card, reports
 from jupyter_ext.connection import connect
 from jupyter_ext.follow import Disconnected, Happening, Output
-from jupyter_ext.frontend import wants_widgets
+from jupyter_ext.frontend import get_shell, has_renderer
+from jupyter_ext.inplace import ShownInPlace, show
 from jupyter_ext.outputrate import OutputRate
 from jupyter_ext.reports import Reported
 from scheduler.errors import RunaiError
 from scheduler.schema import JobView
 
 
-def get_shell() -> Any:
-    from IPython.core.getipython import get_ipython
-
-    return get_ipython()
-
-
-class ShownOnce:
+class ShownOnce(ShownInPlace):
     """A job that a cell has shown live is not shown again as that cell's last value."""
 
     _shown_in: int | None = None
@@ -37,7 +33,7 @@ class ShownOnce:
     def _ipython_display_(self) -> None:
         shell = get_shell()
         if self._shown_in is None or shell is None or self._shown_in != shell.execution_count:
-            raise NotImplementedError  # IPython continues with its other display methods
+            super()._ipython_display_()
         self._shown_in = None
 
 
@@ -49,9 +45,9 @@ class Shown:
         self._rate = OutputRate(time.monotonic())
         self._said = card.state(job)
         self._follows = not job.state.final
-        self._reported = Reported(job.id) if wants_widgets(get_shell()) else None
+        self._reported = None if has_renderer(get_shell()) else Reported(job.id)
         bundle = card.bundle(job, follows=self._follows)
-        self._handle: Any = display(bundle, raw=True, display_id=True)
+        self._handle: Any = show(bundle)
 
     def take(self, happening: Happening) -> None:
         match happening:
@@ -80,10 +76,17 @@ class Shown:
             return self._reported is not None and self._reported.look(connect())
         return False
 
-    def detach(self, bundle: Output) -> None:
-        """Show no more output below the card, in any front end; `bundle` is the card from now on."""
+    def detach(self, bundle: Output) -> Any:
+        """Show no more output below the card, in any front end; `bundle` is the card from now on. Returns its
+        display."""
         self._follows = False
         self._handle.update(bundle, raw=True)
+        return self._handle
+
+    @property
+    def line(self) -> Sequence[reports.Point]:
+        """The job's reports, where the front end does not read them itself."""
+        return self._reported.line if self._reported is not None else ()
 
     def close(self) -> None:
         self._write(self._rate.end())
@@ -94,6 +97,9 @@ class Shown:
             sys.stdout.flush()
 
     def _display(self, output: Output) -> None:
+        if get_shell() is None:  # a plain Python program, or marimo
+            self._write(str(output.get("data", {}).get("text/plain", "")) + "\n")
+            return
         publisher = get_shell().display_pub
         match output["output_type"]:
             case "clear_output" if hasattr(get_shell(), "kernel"):
@@ -116,5 +122,4 @@ class Shown:
         self._handle.update(self._bundle(), raw=True)
 
     def _bundle(self) -> dict[str, Any]:
-        line = self._reported.line if self._reported is not None else ()
-        return card.bundle(self.job, follows=self._follows, line=line)
+        return card.bundle(self.job, follows=self._follows, line=self.line)

@@ -10,11 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from IPython.display import display
-
 from jupyter_ext import parallel, reports
 from jupyter_ext.connection import connect
 from jupyter_ext.handle import Detached, Job, PlainError
+from jupyter_ext.inplace import show
 from jupyter_ext.jobs import Jobs
 from jupyter_ext.shown import ShownOnce
 from scheduler.client import Client
@@ -135,7 +134,7 @@ class Trials(ShownOnce, Jobs):
             while True:
                 over = self._step()
                 if handle is None:
-                    handle = display(self._bundle(), raw=True, display_id=True)
+                    handle = show(self._bundle())
                 else:
                     handle.update(self._bundle(), raw=True)
                 if over:
@@ -205,7 +204,7 @@ class Trials(ShownOnce, Jobs):
         """Names, values and metrics are a user's text: escaped, always."""
         head, rows = self._table()
         best = self._best()
-        top = "".join(f'<th style="text-align: left">{html.escape(name)}</th>' for name in head)
+        top = "".join(f'<th style="text-align: left; padding: 0.25em 0.5em">{html.escape(name)}</th>' for name in head)
         body = "".join(_tr(row, "font-weight: bold" if at == best else "") for at, row in enumerate(rows))
         table = f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
         return f"<p>{html.escape(self._head())}</p>{self._picture(best)}{table}"
@@ -246,5 +245,5 @@ def _failure(job: JobView) -> dict[str, str]:
 
 
 def _tr(cells: list[str], style: str) -> str:
-    row = "".join(f'<td style="text-align: left">{html.escape(cell)}</td>' for cell in cells)
+    row = "".join(f'<td style="text-align: left; padding: 0.25em 0.5em">{html.escape(cell)}</td>' for cell in cells)
     return f'<tr style="{style}">{row}</tr>'

@@ -1,4 +1,4 @@
-"""A job's card with ipywidgets, for front ends without JupyterLab's renderer: it is live, and its buttons work.
+"""A job's card with ipywidgets, for front ends without our renderer: it is live, and its buttons work.
 
 What must hold:
 - The kernel never waits for the scheduler: one thread follows the job, and each press of a button has its own short
@@ -87,6 +87,16 @@ class JobWidget(widgets.VBox):
             self._follower.detach()
         super().close()
 
+    @property
+    def line(self) -> list[reports.Point]:
+        """The job's reports so far."""
+        return self._reported.line
+
+    @property
+    def log(self) -> str:
+        """The end of its output, as HTML."""
+        return _log(self._tail)
+
     # -- following ------------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
@@ -157,10 +167,10 @@ class JobWidget(widgets.VBox):
             job = self._job.seen
             note = f'<div role="status"><em>{html.escape(self._note)}</em></div>' if self._note else ""
             self._head.value = card.head(job) + note
-            line = self._reported.line
+            line = self.line
             self._draw_progress(reports.progress(line))
             self._metrics.value = card.metrics(line)
-            self._log.value = _log(self._tail)
+            self._log.value = self.log
             may = {
                 "pause": not job.state.final and job.state is not JobState.PAUSED,
                 "resume": job.state is JobState.PAUSED,

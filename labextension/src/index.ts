@@ -3,6 +3,7 @@ import { activityPlugin } from './lab/activity';
 import { cardPlugin } from './lab/card';
 import { cellPlugin } from './lab/cell';
 import { commandsPlugin } from './lab/commands';
+import { executionsPlugin } from './lab/executions';
 import { modelPlugin } from './lab/model';
 import { notificationsPlugin } from './lab/notifications';
 import { panelPlugin } from './lab/panel';
@@ -14,6 +15,7 @@ import { welcomePlugin } from './lab/welcome';
 export { IJobActions, IPoolModel } from './lab/tokens';
 
 export default [
+  executionsPlugin,
   modelPlugin,
   actionsPlugin,
   panelPlugin,

@@ -60,11 +60,15 @@ class Kernel:
         self._client.start_channels()
         self._client.wait_for_ready(timeout=60)
 
-    def send(self, code: str) -> str:
-        return str(self._client.execute(code, store_history=True))
+    def send(self, code: str, metadata: dict[str, Any] | None = None, *, allow_stdin: bool = True) -> str:
+        """Execute, as a front end that puts `metadata` into its requests."""
+        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": allow_stdin}
+        message = self._client.session.msg("execute_request", content, metadata=metadata)
+        self._client.shell_channel.send(message)
+        return str(message["header"]["msg_id"])
 
-    def run(self, code: str, timeout: float = 60) -> Shown:
-        return self.collect(self.send(code), timeout)
+    def run(self, code: str, metadata: dict[str, Any] | None = None, timeout: float = 60, **how: bool) -> Shown:
+        return self.collect(self.send(code, metadata, **how), timeout)
 
     def collect(self, message: str, timeout: float = 60, until: str | None = None, into: Shown | None = None) -> Shown:
         """A cell's output until it has ended, or until it contains `until`."""

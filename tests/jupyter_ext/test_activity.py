@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from jupyter_ext.activity import ActivityReports
-from jupyter_ext.frontend import RENDERER
 from scheduler.model import SessionState
 from scheduler.schema import SessionOpen
 from tests.jupyter_ext.pool import RunningPool, running_pool
@@ -28,7 +27,6 @@ def jp_server_config(pool: RunningPool, monkeypatch: pytest.MonkeyPatch) -> dict
     monkeypatch.setenv("RUNAI_URL", pool.address.url)
     monkeypatch.setenv("RUNAI_TOKEN", pool.address.token)
     monkeypatch.setenv("JUPYTERHUB_SERVER_NAME", "lab")
-    monkeypatch.setenv(RENDERER, "")  # the server sets it: it is to be gone afterwards
     return {"ServerApp": {"jpserver_extensions": {"jupyter_ext": True}, "allow_unauthenticated_access": False}}
 
 

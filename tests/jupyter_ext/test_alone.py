@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from jupyter_ext.frontend import RENDERER
 from scheduler.discovery import embedded
 
 pytestmark = pytest.mark.filterwarnings("ignore:(?s).*TermSocket:jupyter_server.utils.JupyterServerAuthWarning")
@@ -32,7 +31,6 @@ def jp_server_config(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> dict[s
     for name in ("RUNAI_URL", "RUNAI_TOKEN", "RUNAI_GPUS", "JUPYTERHUB_API_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RUNAI_STATE_DIR", str(state_dir))
-    monkeypatch.setenv(RENDERER, "")  # the server sets it: it is to be gone afterwards
     return {"ServerApp": {"jpserver_extensions": {"jupyter_ext": True}, "allow_unauthenticated_access": False}}
 
 

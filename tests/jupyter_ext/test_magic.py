@@ -249,8 +249,8 @@ def test_any_command_runs_in_the_kernels_environment(kernel: Kernel) -> None:
 
 def test_detached_it_returns_the_job_at_once(kernel: Kernel) -> None:
     shown = kernel.run("%%runai_train --detach --out y\nimport time\ntime.sleep(0.5)\ny = 5\nprint('done')")
-    assert shown.result is not None
-    assert list(shown.result[MIME]) == ["id"]
+    (card,) = shown.displays
+    assert list(card[MIME]) == ["id"]
     assert "done" not in shown.stdout
     assert kernel.value("_job.result()") == "{'y': 5}"
     assert kernel.value("_job.logs()") == "'done\\n'"

@@ -60,7 +60,7 @@ def test_trials_are_chosen_reported_and_pruned_and_the_best_result_is_available(
     kernel: Kernel, pool: RunningPool
 ) -> None:
     options = "--search optuna --trials 8 --at-once 2 --minimize loss --out score --gpus 0"
-    shown = kernel.run(f'%%runai_train {options} --sweep "x=0.5..1.0;n=1..3;kind=a,b"\n{SIX_GOOD_ONES}', 120)
+    shown = kernel.run(f'%%runai_train {options} --sweep "x=0.5..1.0;n=1..3;kind=a,b"\n{SIX_GOOD_ONES}', timeout=120)
     assert shown.error is None
     last = [*shown.displays, *shown.updates][-1]["text/plain"]
     assert "8 of 8 jobs ended. Best: cell-" in last
@@ -96,7 +96,7 @@ def test_a_search_continues_after_a_kill_of_the_kernel(pool: RunningPool) -> Non
     assert len(pool.client.jobs().jobs) == 2
     (journal,) = pool.state_dir.with_name("data").rglob("*.journal")
     kernel = begin(pool)
-    shown = kernel.run(f"search = Search({journal.stem!r}).wait()", 120)
+    shown = kernel.run(f"search = Search({journal.stem!r}).wait()", timeout=120)
     assert shown.error is None
     assert "5 of 5 jobs ended" in [*shown.displays, *shown.updates][-1]["text/plain"]
     jobs = pool.client.jobs().jobs

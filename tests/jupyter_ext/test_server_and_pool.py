@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from tornado.httpclient import HTTPClientError
 
-from jupyter_ext.frontend import RENDERER
 from scheduler.model import JobState
 from scheduler.schema import JobSubmit, ScheduleSubmit
 from tests.jupyter_ext.pool import RunningPool, running_pool
@@ -28,7 +27,6 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPool]:
 def jp_server_config(pool: RunningPool, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setenv("RUNAI_URL", pool.address.url)
     monkeypatch.setenv("RUNAI_TOKEN", pool.address.token)
-    monkeypatch.setenv(RENDERER, "")  # the server sets it: it is to be gone afterwards
     return {"ServerApp": {"jpserver_extensions": {"jupyter_ext": True}, "allow_unauthenticated_access": False}}
 
 

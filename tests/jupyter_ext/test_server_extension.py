@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from tornado.httpclient import HTTPClientError
 
-from jupyter_ext.frontend import RENDERER
 from jupyter_ext.proxy import ROUTES
 
 # Only for other extensions' handlers; a method of this extension without a declaration of who may call it fails every
@@ -30,7 +29,6 @@ def nobody_listens() -> str:
 @pytest.fixture
 def jp_server_config(nobody_listens: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setenv("RUNAI_URL", nobody_listens)
-    monkeypatch.setenv(RENDERER, "")  # the server sets it: it is to be gone afterwards
     monkeypatch.setenv("RUNAI_TOKEN", SECRET)
     monkeypatch.setenv("RUNAI_GPUS", "GPU-1,GPU-2")
     return {"ServerApp": {"jpserver_extensions": {"jupyter_ext": True}, "allow_unauthenticated_access": False}}

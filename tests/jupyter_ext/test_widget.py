@@ -146,24 +146,27 @@ def test_events_are_batched_and_the_end_comes_last(kernel: Kernel, pool: Running
     assert "first\nsecond\n" in "".join(texts)
 
 
-def test_a_front_end_that_cannot_show_jobs_gets_a_widget_while_there_is_something_to_follow(
-    kernel: Kernel, pool: RunningPool
-) -> None:
+def updated(kernel: Kernel, name: str) -> dict[str, Any]:
+    """The next update of a display, in any cell, whose text names the job."""
+    while True:
+        message = kernel.heard()
+        if message["msg_type"] == "update_display_data" and name in message["content"]["data"]["text/plain"]:
+            return dict(message["content"]["data"])
+
+
+def test_each_front_end_of_a_kernel_gets_what_it_can_show(kernel: Kernel, pool: RunningPool) -> None:
     kernel.run("%runai_train --detach -- sleep 60")
     job = kernel.value("_job.id").strip("'")
-    shown = kernel.run("_job").result
-    assert shown is not None
+    (shown,) = kernel.run("_job").displays
     assert list(shown) == [MIME, "text/html", "text/plain", VIEW]
     assert kernel.value(f"_job.widget().model_id == {shown[VIEW]['model_id']!r}") == "True"
-    again = kernel.run("_job").result
-    assert again is not None
-    assert again[VIEW] == shown[VIEW]  # another view of the same
 
-    kernel.run(f"import os; os.environ[{RENDERER!r}] = 'jupyterlab'")
-    known = kernel.run("_job").result
-    kernel.run(f"del os.environ[{RENDERER!r}]")
-    assert known is not None
-    assert list(known) == [MIME, "text/html", "text/plain"]
+    marked = kernel.run("_job", {RENDERER: True}).result
+    assert marked is not None
+    assert list(marked) == [MIME, "text/html", "text/plain"]
+
+    (again,) = kernel.run("_job", {"cellId": "vscode-notebook-cell:/home/ada/a.ipynb#W0"}).displays
+    assert again[VIEW] == shown[VIEW]  # another view of the same
 
     pool.client.cancel(job)
     pool.client.wait(job, timeout=60)
@@ -173,18 +176,52 @@ def test_a_front_end_that_cannot_show_jobs_gets_a_widget_while_there_is_somethin
     gone(kernel)
 
 
+def test_when_a_job_has_ended_its_widget_becomes_text_that_a_saved_notebook_keeps(
+    kernel: Kernel, pool: RunningPool, front_end: FrontEnd
+) -> None:
+    job = shown(kernel, front_end, "kept-as-text")
+    (pool.state_dir / "jobs" / job / "output" / "end").touch()
+    front_end.until(lambda: "the last line" in front_end.text)
+    while VIEW in (last := updated(kernel, "kept-as-text")):
+        pass
+    assert "succeeded" in last["text/plain"]
+    assert "loss <b>0.3333</b>" in last["text/html"]
+    assert "the last line" in last["text/html"]
+    assert "<b>not bold</b>" not in last["text/html"]
+
+
+def test_without_ipywidgets_the_text_is_updated_in_place(kernel: Kernel, pool: RunningPool) -> None:
+    kernel.run("import jupyter_ext.frontend as f\nf.find_spec = lambda name: None")
+    (first,) = kernel.run("%runai_train --detach --name texts -- sleep 60").displays
+    assert VIEW not in first
+    pool.client.cancel(kernel.value("_job.id").strip("'"))
+    while "cancelled" not in (last := updated(kernel, "texts"))["text/plain"]:
+        assert VIEW not in last
+    assert "cancelled" in last["text/html"]
+    kernel.run("import importlib\n_ = importlib.reload(f)")
+
+
+def test_where_nobody_looks_the_output_is_static(kernel: Kernel, pool: RunningPool) -> None:
+    shown = kernel.run("%runai_train --detach --name unattended -- sleep 60", allow_stdin=False)
+    assert shown.result is not None
+    assert list(shown.result) == [MIME, "text/html", "text/plain"]
+    assert kernel.value("[w for w in (_job._widget, _job._in_place) if w is not None]") == "[]"
+    pool.client.cancel(kernel.value("_job.id").strip("'"))
+
+
 def test_a_table_of_jobs_is_updated_until_all_have_ended(kernel: Kernel, pool: RunningPool) -> None:
-    front_end = FrontEnd(kernel)
-    kernel.send("%runai_train --detach --name tabled -- sleep 60")
-    job = kernel.value("_job.id").strip("'")
-    kernel.send("from jupyter_ext import Jobs\nJobs([_job])")
-    front_end.until(lambda: "tabled" in front_end.text and "cancelled" not in front_end.text)
-    pool.client.cancel(job)
-    front_end.until(lambda: "cancelled" in front_end.text)
+    kernel.run("%runai_train --detach --name tabled -- sleep 60", {RENDERER: True})
+    (table,) = kernel.run("from jupyter_ext import Jobs\nJobs([_job])").displays
+    assert "tabled" in table["text/html"]
+    assert "cancelled" not in table["text/html"]
+    pool.client.cancel(kernel.value("_job.id").strip("'"))
+    while "cancelled" not in updated(kernel, "tabled")["text/html"]:
+        pass
     kernel.run(
-        "import threading, time\nwhile any(t.name == 'table of jobs' for t in threading.enumerate()): time.sleep(0.02)"
+        "import threading, time\nwhile any(t.name == 'display of jobs' for t in threading.enumerate()):"
+        " time.sleep(0.02)"
     )
-    assert VIEW not in (kernel.run("Jobs([_job])").result or {})
+    assert "cancelled" in (kernel.run("Jobs([_job])").result or {})["text/html"]
 
 
 def test_after_detaching_the_buttons_still_work(kernel: Kernel, pool: RunningPool) -> None:
