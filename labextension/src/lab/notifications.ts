@@ -2,7 +2,7 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { Notification } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
-import { noticeOf } from '../model/endings';
+import { noticeOf, SUCCESSES } from '../model/endings';
 import { stopWords } from '../model/idle';
 import type { Trans } from '../trans';
 import { DOMAIN } from './domain';
@@ -25,10 +25,16 @@ export const notificationsPlugin: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     let wanted = true;
+    let successes = SUCCESSES;
     registry?.load(ID).then(
       settings => {
         const read = () => {
-          wanted = settings.composite.jobsThatEnd !== false;
+          const { jobsThatEnd, jobsThatSucceed, shortestSuccess } = settings.composite;
+          wanted = jobsThatEnd !== false;
+          successes = {
+            told: jobsThatSucceed !== false,
+            from: typeof shortestSuccess === 'number' ? shortestSuccess * 60 : SUCCESSES.from
+          };
         };
         settings.changed.connect(read);
         read();
@@ -37,7 +43,7 @@ export const notificationsPlugin: JupyterFrontEndPlugin<void> = {
     );
     followIdle(model, trans);
     model.jobEnded.connect((_, job) => {
-      const notice = wanted ? noticeOf(job, model.state.jobs.values(), trans) : null;
+      const notice = wanted ? noticeOf(job, model.state.jobs.values(), trans, successes) : null;
       if (notice) {
         const log = { label: trans.__('Log'), callback: () => actions.openLog(notice.job) };
         Notification.emit(notice.text, notice.kind, {

@@ -7,6 +7,15 @@ import { isFinal } from './state';
 /** After a job this short, the user is still looking at it, in seconds. */
 const SHORT = 30;
 
+/** The successes that the user wants to be told of; failures and the cancellations of others are always told. */
+export interface Successes {
+  readonly told: boolean;
+  /** The shortest job, in seconds. */
+  readonly from: number;
+}
+
+export const SUCCESSES: Successes = { told: true, from: SHORT };
+
 export interface Notice {
   readonly kind: 'success' | 'warning' | 'error';
   readonly text: string;
@@ -20,11 +29,17 @@ export interface Notice {
  * The notice of a job that has just ended, or null. Jobs that were submitted together get one notice, when the last of
  * them ends; a trial of a search is announced only if it fails.
  */
-export function noticeOf(job: JobView, jobs: Iterable<JobView>, trans: Trans): Notice | null {
-  return job.array === null ? ofOne(job, trans) : ofArray(job, job.array, jobs, trans);
+export function noticeOf(
+  job: JobView,
+  jobs: Iterable<JobView>,
+  trans: Trans,
+  successes: Successes = SUCCESSES
+): Notice | null {
+  const notice = job.array === null ? ofOne(job, trans, successes) : ofArray(job, job.array, jobs, trans, successes);
+  return notice?.kind === 'success' && !successes.told ? null : notice;
 }
 
-function ofOne(job: JobView, trans: Trans): Notice | null {
+function ofOne(job: JobView, trans: Trans, successes: Successes): Notice | null {
   const why = news(job, trans);
   const took = taken([job]);
   if (job.state === 'failed') {
@@ -48,7 +63,7 @@ function ofOne(job: JobView, trans: Trans): Notice | null {
       : trans.__('%1 was cancelled: %2', job.name, why);
     return { kind: 'warning', job, stays: false, text };
   }
-  return took < SHORT
+  return took < successes.from
     ? null
     : {
         kind: 'success',
@@ -58,12 +73,18 @@ function ofOne(job: JobView, trans: Trans): Notice | null {
       };
 }
 
-function ofArray(job: JobView, array: string, jobs: Iterable<JobView>, trans: Trans): Notice | null {
+function ofArray(
+  job: JobView,
+  array: string,
+  jobs: Iterable<JobView>,
+  trans: Trans,
+  successes: Successes
+): Notice | null {
   const all = [...jobs].filter(one => one.array === array);
   const took = taken(all);
   const well = all.filter(one => one.state === 'succeeded').length;
   const failed = all.find(one => one.state === 'failed');
-  if (!all.every(one => isFinal(one.state)) || (!failed && took < SHORT)) {
+  if (!all.every(one => isFinal(one.state)) || (!failed && took < successes.from)) {
     return null;
   }
   const name = job.name.replace(/-\d+$/, '');

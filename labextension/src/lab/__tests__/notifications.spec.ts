@@ -1,9 +1,11 @@
-/** What JupyterLab's notifications say about the user's idle servers. */
+/** What JupyterLab's notifications say about the user's jobs and idle servers. */
 import { Notification } from '@jupyterlab/apputils';
+import type { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { Signal } from '@lumino/signaling';
 import { act, waitFor } from '@testing-library/react';
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { expect, it } from 'vitest';
-import { Scheduler } from '../../__tests__/scheduler';
+import { aJob, Scheduler } from '../../__tests__/scheduler';
 import { aSession } from '../../__tests__/views';
 import { clock } from '../../model/format';
 import { PoolModel } from '../../model/pool';
@@ -32,5 +34,39 @@ it('warns that my idle server will be stopped, and withdraws that when it is use
   await waitFor(() => expect(texts()).toEqual([text]));
   told('s1', 'ada', null);
   await waitFor(() => expect(texts()).toEqual([]));
+  model.dispose();
+});
+
+it('notifies me of the successes that my settings choose, as soon as I change them', async () => {
+  const scheduler = new Scheduler();
+  const model = new PoolModel(scheduler, { firstDelay: 1, longestDelay: 1, gather: 1, figures: 1 });
+  const settings = { composite: {}, changed: null as unknown as Signal<object, void> };
+  settings.changed = new Signal<object, void>(settings);
+  const registry = { load: async () => settings } as unknown as ISettingRegistry;
+  await notificationsPlugin.activate({} as JupyterFrontEnd, model, {} as IJobActions, registry, null);
+  await act(async () => model.start());
+  const texts = () => Notification.manager.notifications.map(one => one.message.replaceAll('\u00a0', ' '));
+  const ends = async (name: string, state: 'succeeded' | 'failed', minutes: number) => {
+    const job = aJob(name, { name, state: 'running', submitted: 1000 });
+    scheduler.set(job);
+    await waitFor(() => expect(model.state.jobs.get(name)?.state).toBe('running'));
+    scheduler.set({ ...job, state, ended: 1000 + minutes * 60 });
+    await waitFor(() => expect(model.state.jobs.get(name)?.state).toBe(state));
+  };
+  const choose = (composite: object) => {
+    settings.composite = composite;
+    settings.changed.emit();
+  };
+
+  await ends('quick', 'succeeded', 0.25);
+  choose({ jobsThatEnd: true, jobsThatSucceed: true, shortestSuccess: 10 });
+  await ends('long', 'succeeded', 10);
+  await ends('shorter', 'succeeded', 9);
+  choose({ jobsThatEnd: false, jobsThatSucceed: true, shortestSuccess: 0 });
+  await ends('off', 'failed', 60);
+  choose({ jobsThatEnd: true, jobsThatSucceed: false, shortestSuccess: 0 });
+  await ends('silent', 'succeeded', 60);
+  await ends('broken', 'failed', 1);
+  expect(texts().sort()).toEqual([expect.stringMatching(/^broken failed/), 'long succeeded after 10 min.']);
   model.dispose();
 });

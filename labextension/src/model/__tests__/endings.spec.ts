@@ -39,6 +39,21 @@ describe('the notice of a finished job', () => {
     expect(said(aJob('a', { ...LONG, ...change }))).toBe(text);
   });
 
+  it.each<[string, Partial<JobView>, boolean, number, boolean]>([
+    ['a success of the shortest length', { state: 'succeeded' }, true, 125, true],
+    ['a shorter success', { state: 'succeeded' }, true, 126, false],
+    ['a success at once, with no shortest length', { state: 'succeeded', ended: 1000 }, true, 0, true],
+    ['a success, where only problems are told', { state: 'succeeded' }, false, 0, false],
+    ['a short failure, where only problems are told', { state: 'failed' }, false, 600, true],
+    ["somebody else's cancellation", { state: 'cancelled', reason: 'Cancelled by root.' }, false, 600, true],
+    ['a success of an array', { state: 'succeeded', array: 'x' }, false, 0, false],
+    ['a short success of an array', { state: 'succeeded', array: 'x' }, true, 126, false],
+    ['a failure in an array', { state: 'failed', array: 'x' }, false, 600, true]
+  ])('is what the user has chosen: %s', (_, change, told, from, expected) => {
+    const job = aJob('a', { ...LONG, ...change });
+    expect(noticeOf(job, [job], plain, { told, from }) !== null).toBe(expected);
+  });
+
   it('stays if the user may be away', () => {
     const failed = (ended: number) => {
       const job = aJob('a', { ...LONG, state: 'failed', ended });
