@@ -27,11 +27,18 @@ function said(seconds: number, trans: Trans): string {
   return hours % 24 ? trans.__('%1 d %2 h', days, hours % 24) : trans.__('%1 d', days);
 }
 
+const TIME: Intl.DateTimeFormatOptions = { hour: '2-digit', minute: '2-digit' };
+
+/** The time of a day as the reader's locale writes it: `14:20`, `02:20 PM`. */
+export function timeOfDay(date: Date): string {
+  return new Intl.DateTimeFormat(undefined, TIME).format(date);
+}
+
 /** A point in time, in seconds since the epoch, relative to `now`: `14:20`, `Mon 14:20`, `12 Jan, 14:20`. */
 export function clock(time: number, now: number): string {
   const date = new Date(time * 1000);
   const today = new Date(now * 1000);
-  const options: Intl.DateTimeFormatOptions = { hour: '2-digit', minute: '2-digit' };
+  const options: Intl.DateTimeFormatOptions = { ...TIME };
   if (date.toDateString() !== today.toDateString()) {
     if (Math.abs(time - now) < 6 * 86_400) {
       options.weekday = 'short';

@@ -2,6 +2,7 @@
 import type { Event as PoolEvent, ScheduleView } from './api';
 import type { Client } from './client';
 import type { Trans } from '../trans';
+import { timeOfDay } from './format';
 
 /** One request at a time; what changes during it is read by the next one. */
 export class Schedules {
@@ -42,7 +43,7 @@ export function timesInWords(cron: string, trans: Trans): string {
   if (!usual) {
     return cron;
   }
-  const time = `${hour.padStart(2, '0')}:${minute.padStart(2, '0')}`;
+  const time = timeOfDay(new Date(2024, 0, 7, Number(hour), Number(minute)));
   if (day === '*') {
     const at = DAYS.includes(weekday) ? DAYS.indexOf(weekday) : /^[0-7]$/.test(weekday) ? Number(weekday) % 7 : null;
     if (at !== null) {

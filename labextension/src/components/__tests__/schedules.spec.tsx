@@ -57,7 +57,7 @@ it('is folded while there are none, and shows one as soon as an event reports it
   expect(fold.getAttribute('aria-expanded')).toBe('false');
   scheduler.schedules = [NIGHTLY];
   await act(async () => scheduler.tell('schedule.changed', 'c1'));
-  await screen.findByText(/Every day at 02:00 · Pacific\/Auckland/);
+  await screen.findByText(/Every day at 02:00.AM · Pacific\/Auckland/);
   expect(fold.getAttribute('aria-expanded')).toBe('true');
   scheduler.schedules = [];
   await act(async () => scheduler.tell('schedule.deleted', 'c1'));
@@ -87,12 +87,12 @@ it('leads to the last run, whose state is the current one, and offers what can b
 });
 
 it.each([
-  ['0 2 * * *', 'Every day at 02:00'],
-  ['30 6 * * mon-fri', 'Monday to Friday at 06:30'],
-  ['5 9 * * 7', 'Every Sunday at 09:05'],
-  ['0 9 1 * *', 'On day 1 of each month at 09:00'],
+  ['0 2 * * *', 'Every day at 02:00 AM'],
+  ['30 18 * * mon-fri', 'Monday to Friday at 06:30 PM'],
+  ['5 9 * * 7', 'Every Sunday at 09:05 AM'],
+  ['0 9 1 * *', 'On day 1 of each month at 09:00 AM'],
   ['*/5 * * * *', '*/5 * * * *'],
   ['0 2 1 * mon', '0 2 1 * mon']
 ])('says %s in words', (cron, words) => {
-  expect(timesInWords(cron, plain)).toBe(words);
+  expect(timesInWords(cron, plain).replace('\u202f', ' ')).toBe(words); // as the locale en-US writes times
 });
