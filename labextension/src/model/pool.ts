@@ -122,14 +122,14 @@ export class PoolModel implements IPoolModel {
         });
         // A normal end of the stream, such as a restart of the scheduler, is reported only if reconnecting fails.
       } catch (reason) {
-        if (this.isDisposed) {
-          return;
-        }
         const error = reason instanceof PoolError ? reason : new PoolError(UNREACHABLE);
         this._set({ connection: 'lost', problem: error.message });
         if (!error.passing) {
           delay = this._timing.refusedDelay;
         }
+      }
+      if (this.isDisposed) {
+        return;
       }
       await this._wait(delay * (0.8 + 0.4 * Math.random()));
       delay = Math.min(delay * 2, this._timing.longestDelay);

@@ -218,6 +218,16 @@ describe('the pool model', () => {
     await live();
   });
 
+  it('waits for nothing once it is disposed', async () => {
+    model.start();
+    await live();
+    const waits = vi.spyOn(window, 'addEventListener');
+    model.dispose();
+    await new Promise(resolve => setTimeout(resolve, 20));
+    expect(waits).not.toHaveBeenCalledWith('online', expect.anything());
+    waits.mockRestore();
+  });
+
   it('reports once that a job of the caller ended', async () => {
     const ended: string[] = [];
     model.jobEnded.connect((_, job) => ended.push(job.id));
