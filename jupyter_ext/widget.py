@@ -48,8 +48,31 @@ class Shown(Protocol):
     def cancel(self) -> object: ...
 
 
+class OtherRank:
+    """The end of the output of a worker other than the first, in the job's latest attempt."""
+
+    def __init__(self, job: Shown, rank: int) -> None:
+        self._job, self._rank = job, rank
+        self._attempt = self._offset = 0
+        self._reading = threading.Lock()
+        self.tail = ""
+
+    def look(self) -> None:
+        """Read what is new."""
+        with self._reading:
+            self._read()
+
+    def _read(self) -> None:
+        if self._attempt != len(self._job.seen.attempts):
+            self._attempt, self._offset, self.tail = len(self._job.seen.attempts), 0, ""
+        client = connect()
+        while self._attempt and (piece := client.log(self._job.id, rank=self._rank, offset=self._offset)):
+            self._offset += len(piece)
+            self.tail = (self.tail + piece.decode("utf-8", errors="replace"))[-TAIL:]
+
+
 class JobWidget(widgets.VBox):
-    """The state with its reason, progress, metrics, the end of the output, and buttons."""
+    """The state with its reason, progress, metrics, the end of the output of one rank, and buttons."""
 
     def __init__(self, job: Shown) -> None:
         self._job = job
@@ -64,6 +87,11 @@ class JobWidget(widgets.VBox):
         self._left = widgets.HTML()
         self._progress = widgets.HBox([self._bar, self._left])
         self._metrics = widgets.HTML()
+        workers = [(f"Rank {rank}", rank) for rank in range(job.seen.workers)]
+        self._rank = widgets.Dropdown(options=workers, tooltip="Whose output is shown", layout={"width": "120px"})
+        self._rank.observe(lambda _: threading.Thread(target=self._choose, name="rank", daemon=True).start(), "value")
+        _show(self._rank, len(workers) > 1)
+        self._other: OtherRank | None = None
         self._log = widgets.HTML()
         self._buttons = {
             verb: self._button(verb, icon)
@@ -75,7 +103,7 @@ class JobWidget(widgets.VBox):
             }.items()
         }
         super().__init__(
-            [self._head, self._progress, self._metrics, self._log, widgets.HBox([*self._buttons.values()])],
+            [self._head, self._progress, self._metrics, self._rank, self._log, widgets.HBox([*self._buttons.values()])],
             layout=widgets.Layout(border="1px solid #8886", padding="6px 10px", max_width="720px"),
         )
         self._draw()
@@ -94,7 +122,7 @@ class JobWidget(widgets.VBox):
 
     @property
     def log(self) -> str:
-        """The end of its output, as HTML."""
+        """The end of the output of its rank 0, as HTML."""
         return _log(self._tail)
 
     # -- following ------------------------------------------------------------------------------------------
@@ -135,7 +163,22 @@ class JobWidget(widgets.VBox):
         if time.monotonic() < self._asked + REPORTS and not self._job.seen.state.final:
             return
         self._reported.look(connect())
+        self._look()
         self._asked = time.monotonic()
+
+    def _look(self) -> None:
+        """Read the output of the chosen rank, if it is not the one that is followed."""
+        try:
+            if self._other is not None:
+                self._other.look()
+        except RunaiError as error:
+            self._note = error.sentence
+
+    def _choose(self) -> None:
+        rank = self._rank.value
+        self._other = OtherRank(self._job, rank) if rank else None
+        self._look()
+        self._draw()
 
     # -- acting ---------------------------------------------------------------------------------------------
 
@@ -170,7 +213,8 @@ class JobWidget(widgets.VBox):
             line = self.line
             self._draw_progress(reports.progress(line))
             self._metrics.value = card.metrics(line)
-            self._log.value = self.log
+            other = self._other
+            self._log.value = self.log if other is None else _log(other.tail)
             may = {
                 "pause": not job.state.final and job.state is not JobState.PAUSED,
                 "resume": job.state is JobState.PAUSED,

@@ -133,6 +133,25 @@ def test_closing_it_detaches_and_the_job_keeps_running(kernel: Kernel, pool: Run
     pool.client.cancel(job)
 
 
+def test_it_shows_the_output_of_any_rank(kernel: Kernel, pool: RunningPool, front_end: FrontEnd) -> None:
+    kernel.send(
+        "%%runai_train --detach --workers 2 --gpus 0.5 --name ranks\n"
+        "import os, time\nprint('said by', os.environ['RUNAI_RANK'], flush=True)\ntime.sleep(600)"
+    )
+    front_end.until(lambda: "said by 0" in front_end.text)
+    job = kernel.value("_job.id").strip("'")
+    kernel.value("globals().update(card=_job.widget())")
+    ((choice, state),) = front_end.of("DropdownModel")
+    assert state["_options_labels"] == ["Rank 0", "Rank 1"]
+    kernel.say(choice, {"method": "update", "state": {"index": 1}, "buffer_paths": []})
+    front_end.until(lambda: "said by 1" in front_end.text)
+    assert "said by 0" not in front_end.text
+    kernel.say(choice, {"method": "update", "state": {"index": 0}, "buffer_paths": []})
+    front_end.until(lambda: "said by 0" in front_end.text)
+    pool.client.cancel(job)
+    gone(kernel)
+
+
 def test_events_are_batched_and_the_end_comes_last(kernel: Kernel, pool: RunningPool) -> None:
     kernel.run("%%runai_train --detach\nprint('first')\nprint('second')")
     view = pool.client.job(kernel.value("_job.id").strip("'"))
