@@ -144,10 +144,14 @@ class Api:
                     if answer.status >= 400:
                         raise _error(answer.status, await answer.read())
                     begun = b""
-                    async for piece in answer.content.iter_any():
-                        *whole, begun = (begun + piece).split(b"\n")
-                        for line in whole:
-                            yield line
+                    try:
+                        async for piece in answer.content.iter_any():
+                            *whole, begun = (begun + piece).split(b"\n")
+                            for line in whole:
+                                yield line
+                    finally:
+                        if answer.connection is not None and answer.connection.transport is not None:
+                            answer.connection.transport.abort()  # closing it would wait for the server's consent
         except (aiohttp.ClientError, OSError) as error:
             raise ApiError(0, "Unreachable", f"The Kubernetes API server does not answer ({error!r}).") from error
 
