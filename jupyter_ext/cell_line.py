@@ -15,7 +15,7 @@ from jupyter_server.auth.decorator import authorized
 from pydantic import BaseModel, ConfigDict
 from tornado.web import authenticated
 
-from jupyter_ext import options
+from jupyter_ext import options, scheduling
 from jupyter_ext.dialog import CELL, FormHandler, at_field, given_of, value_of
 from scheduler.errors import Invalid, RunaiError
 from scheduler.submission import jobfile
@@ -62,7 +62,7 @@ def line_of(fields: Mapping[str, str], before: str = "") -> str:
     values = {name: value_of(name, text) for name, text in fields.items()}
     given = given_of(values, CELL)
     try:
-        jobfile.array_of(given, jobfile.submission(given))
+        scheduling.check(values, given, jobfile.array_of(given, jobfile.submission(given)))
     except RunaiError as error:
         raise at_field(error, values) from None
     words = [MAGIC]

@@ -22,7 +22,7 @@ from jupyter_server.utils import ApiPath, to_os_path
 from pydantic import BaseModel, ConfigDict, ValidationError
 from tornado.web import authenticated
 
-from jupyter_ext import sending
+from jupyter_ext import scheduling, sending
 from jupyter_ext.proxy import MAX_BODY, RunaiHandler
 from scheduler.client import Address, Client
 from scheduler.errors import Invalid, Misused, NotFound, RunaiError, TooLarge
@@ -66,14 +66,15 @@ class DryRunForm(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The result of a form: its job, or the first job of its array, and a line that says what was sent."""
+    """The result of a form: its job, the first job of its array, or its schedule, which runs next at `next_run`; and a
+    line that says what was sent."""
 
     id: str
     name: str
     project: str
-    state: str
     jobs: int
     files: str
+    next_run: float | None = None
 
 
 def send(form: Form, folder: Path, address: Address) -> Sent:
@@ -88,15 +89,18 @@ def send(form: Form, folder: Path, address: Address) -> Sent:
     said: list[str] = []
     try:
         sent = jobfile.submission(given)
-        jobfile.array_of(given, sent)  # refuses before anything is sent
+        scheduling.check(values, given, jobfile.array_of(given, sent))  # refuses before anything is sent
         with Client(address.url, address.token, address.folder) as client:
             sent = sending.put_files(client, given, program, sent, folder, said.append)
+            if "schedule" in values:
+                added = scheduling.put(client, values, sent)
+                return Sent(added.id, added.name, added.project, 0, " ".join(said), added.next_run)
             array = jobfile.array_of(given, sent)
             jobs = [client.submit(sent)] if array is None else client.submit_array(array).jobs
     except RunaiError as error:
         raise at_field(error, values) from None
     job = jobs[0]
-    return Sent(job.array or job.id, sent.name or job.name, job.project, job.state.value, len(jobs), " ".join(said))
+    return Sent(job.array or job.id, sent.name or job.name, job.project, len(jobs), " ".join(said))
 
 
 def dry_run(form: DryRunForm, folder: Path, address: Address) -> DryRunView:
@@ -110,7 +114,7 @@ def dry_run(form: DryRunForm, folder: Path, address: Address) -> DryRunView:
     given = given_of(values, program)
     try:
         sent = jobfile.submission(given)
-        jobfile.array_of(given, sent)
+        scheduling.check(values, given, jobfile.array_of(given, sent))
         with Client(address.url, address.token, address.folder) as client:
             return client.dry_run(sent)
     except RunaiError as error:

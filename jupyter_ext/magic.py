@@ -18,7 +18,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 from traitlets import Float, Int, Unicode
 
-from jupyter_ext import options, payload, sending
+from jupyter_ext import options, payload, scheduling, sending
 from jupyter_ext.capture import NotSerializable
 from jupyter_ext.frontend import cell_of
 from scheduler.errors import RunaiError
@@ -51,6 +51,7 @@ class RunaiMagics(Magics):
 
     @line_cell_magic
     def runai_train(self, line: str, cell: str | None = None) -> Any:
+        from jupyter_ext.connection import connect
         from scheduler.submission.jobfile import array_of
 
         asked = options.read(line)
@@ -64,12 +65,15 @@ class RunaiMagics(Magics):
                 if asked.search or asked.trials:
                     _check_search(asked, given)
                 else:
-                    array_of(given, sent)  # refuses before anything is sent
+                    scheduling.check(vars(asked), given, array_of(given, sent))  # refuses before anything is sent
                 if asked.dry_run:
                     self._show(asked, given, sent, wanted)
                     return None
                 sent = _put_files(given, wanted, sent)
             with _interrupted("Interrupted while it was being queued; the panel shows whether it was."):
+                if asked.schedule:
+                    print(scheduling.in_words(scheduling.put(connect(), vars(asked), sent)))
+                    return None
                 job = self._send(asked, given, sent)
         return self._follow(asked, job)
 
@@ -193,7 +197,11 @@ def _check_search(asked: argparse.Namespace, given: Mapping[str, Any]) -> None:
         raise UsageError("--search needs a goal: --minimize METRIC or --maximize METRIC, as job.report() names it.")
     if asked.minimize and asked.maximize:
         raise UsageError("--minimize and --maximize contradict each other; leave one of them out.")
-    for option, wrong in (("--array", "array" in given), ("--dry-run", asked.dry_run)):
+    for option, wrong in (
+        ("--array", "array" in given),
+        ("--dry-run", asked.dry_run),
+        ("--schedule", asked.schedule),
+    ):
         if wrong:
             raise UsageError(f"{option} cannot be combined with --search; leave one of them out.")
 

@@ -51,9 +51,8 @@ class Authenticator(ABC):
     async def user(self, name: UserName) -> Caller | None:
         """A user without a request, with the permission to submit jobs and the groups that they are in now; `None`
         where there is no such user. Raises `Unavailable` where nobody can tell."""
-        users = await self.directory.users() if self.directory is not None else ()
-        groups = next((user.groups for user in users if user.name == name), None)
-        return None if groups is None else Caller.of(name, frozenset({Scope.SUBMIT}), groups)
+        user = await self.directory.user(name) if self.directory is not None else None
+        return None if user is None else Caller.of(name, frozenset({Scope.SUBMIT}), user.groups)
 
     def remember(self, handler: RequestHandler) -> Callable[[], Awaitable[Caller | None]]:
         """A function that identifies the sender again after the request has ended; it keeps only what it needs of the

@@ -46,6 +46,10 @@ class Directory(ABC):
         """All users. Raises `Unavailable` with what is missing."""
 
     @abstractmethod
+    async def user(self, name: UserName) -> HubUser | None:
+        """A user; `None` where there is none of this name. Raises as `users`."""
+
+    @abstractmethod
     async def stop_server(self, user: UserName, server: str) -> bool:
         """Stop a notebook server; false where there is none. Raises `Unavailable` with what is missing."""
 
@@ -71,6 +75,13 @@ class HubDirectory(Directory):
         if self._known is None or monotonic() - self._known[0] > KNOWN_SECONDS:
             self._known = monotonic(), await self._read()
         return self._known[1]
+
+    async def user(self, name: UserName) -> HubUser | None:
+        known = {user.name: user for user in await self.users()}
+        if name not in known:
+            self._known = None  # they may have come since it was read
+            known = {user.name: user for user in await self.users()}
+        return known.get(name)
 
     async def _read(self) -> Sequence[HubUser]:
         found: list[HubUser] = []

@@ -68,6 +68,7 @@ class SchedulesBase(SubmitHandler):
                 project=schedule.submission["project"],
                 kind=schedule.submission.get("kind", "command"),
                 command=list(schedule.submission["command"]),
+                cell=schedule.submission.get("cell"),
                 last_job=last.get(schedule.last_job) if schedule.last_job is not None else None,
             )
             for schedule in schedules

@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints
 
 from scheduler.model import JobKind
 from scheduler.schema.jobs import JobView
-from scheduler.schema.submission import JobSubmit
+from scheduler.schema.submission import JobSubmit, NotebookCellSubmit
 from scheduler.schema.wire import Name, Wire
 
 Cron = Annotated[str, StringConstraints(max_length=200)]
@@ -55,6 +55,7 @@ class ScheduleView(Wire):
     project: str
     kind: JobKind
     command: list[str]
+    cell: NotebookCellSubmit | None = Field(None, description="where it was added from")
     last_job: JobView | None = Field(description="its last run; null: there was none, or it has been deleted")
 
 

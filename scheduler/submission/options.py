@@ -195,6 +195,12 @@ OPTIONS: tuple[Option, ...] = (
     Option("after", NAMES, Group.QUEUE,
            "start when these jobs or arrays have succeeded, or, with :any after an id, when they have ended",
            metavar="JOB,…", offers=Offer.JOB, label="Start after"),
+    Option("schedule", TEXT, Group.QUEUE, "submit the job at these times from now on, instead of once now",
+           via=Interface.MAGIC | Interface.DIALOG, metavar="CRON", example="0 2 * * *", default="once, now", basic=True,
+           more="Minute, hour, day of the month, month and day of the week. See "
+           "[Run a job every night](../how-to/schedule.md)."),
+    Option("timezone", TEXT, Group.QUEUE, "time zone of the schedule", via=Interface.MAGIC | Interface.DIALOG,
+           metavar="ZONE", example="Europe/Berlin", default="UTC", label="Time zone"),
     Option("retries", WHOLE, Group.QUEUE, "number of times to try again after a failure", default="0"),
     # -- how long it runs
     Option("max_runtime", DURATION, Group.TIMES, "stop an attempt after this time", example="2h",

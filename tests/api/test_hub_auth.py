@@ -209,6 +209,18 @@ async def test_the_directory_has_the_hubs_users_and_says_which_scope_is_missing(
         await HubDirectory(asks).users()
 
 
+async def test_a_user_who_has_just_come_is_in_the_directory(hub: Hub) -> None:
+    token = hub.admin.headers["Authorization"].split()[1]
+    directory = HubDirectory(
+        SimpleNamespace(api_url=f"{hub.url}/hub/api", api_token=token, certfile="", keyfile="", client_ca="")
+    )
+    assert await directory.user(UserName("nora")) is None
+    hub.admin.post("users/nora").raise_for_status()
+    nora = await directory.user(UserName("nora"))
+    assert nora is not None
+    assert nora.groups == frozenset()
+
+
 async def test_the_services_own_token_has_the_admin_scope(hub: Hub, behind: Any) -> None:
     answer = (await me(behind, hub.service)).json()
     assert answer["name"] == "service/runai"

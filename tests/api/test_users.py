@@ -29,6 +29,9 @@ class Hub(Directory):
             HubUser(UserName("ben"), frozenset(), None),
         ]
 
+    async def user(self, name: UserName) -> HubUser | None:
+        return next((user for user in await self.users() if user.name == name), None)
+
     async def stop_server(self, user: UserName, server: str) -> bool:
         self._check()
         self.stopped.append((user, server))

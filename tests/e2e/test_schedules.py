@@ -13,11 +13,32 @@ from scheduler.schema import JobSubmit, ScheduleSubmit
 
 from .conftest import Hub
 from .test_first_light import client_of, in_the_lab, shot
-from .test_submit_dialog import THEMES
+from .test_submit_dialog import THEMES, field, page, train
 
-__all__ = ["in_the_lab"]
+__all__ = ["in_the_lab", "page"]
 
 pytestmark = pytest.mark.needs("chromium")
+
+
+def test_a_script_is_scheduled_in_the_form(hub: Hub, page: Page) -> None:
+    dialog = train(page, "train.py")
+    field(dialog, "Schedule").select_option("Every week")
+    field(dialog, "Day of the week").select_option("Friday")
+    field(dialog, "Time of day").fill("18:30")
+    expect(dialog.get_by_role("status")).to_contain_text("Every Friday at")
+    shot(page, "submit-dialog-schedule")
+    page.set_viewport_size({"width": 480, "height": 700})
+    shot(page, "submit-dialog-schedule-narrow")
+    page.set_viewport_size({"width": 1360, "height": 900})
+    dialog.get_by_role("button", name="Send").click()
+    expect(dialog).to_have_count(0)
+    expect(page.locator(".Toastify__toast", has_text="train.py runs next at")).to_have_count(1)
+    page.get_by_role("tab", name="GPU pool").click()
+    expect(page.locator(".runai-Schedule", has_text="train.py")).to_contain_text("Every Friday at")
+    with client_of(hub, "kim") as client:
+        (schedule,) = client.schedules()
+        assert schedule.cron == "30 18 * * 5"
+        client.schedule_remove(schedule.id)
 
 
 def test_a_schedule_is_run_paused_and_removed_in_the_panel(hub: Hub, in_the_lab: Callable[..., Page]) -> None:

@@ -52,9 +52,9 @@ async def test_a_script_is_sent_with_its_folder_and_arguments(jp_fetch: Any, fol
         "id": sent["id"],
         "name": "train.py",
         "project": "default",
-        "state": "queued",
         "jobs": 1,
         "files": "Sending 3 files of this folder (127 B).",
+        "next_run": None,
     }
     job = await asyncio.to_thread(pool.client.wait, sent["id"], 60)
     assert (job.state, job.kind, job.gpus, job.priority) == (
@@ -73,6 +73,48 @@ async def test_a_command_and_a_sweep_are_sent_too(jp_fetch: Any, folder: Path, p
     for job in jobs:
         await asyncio.to_thread(pool.client.wait, job.id, 60)
     assert sorted(pool.client.log(job.id) for job in jobs) == [b"1\n", b"2\n"]
+
+
+async def test_a_script_is_scheduled_and_once_more_with_its_new_files(
+    jp_fetch: Any, folder: Path, pool: RunningPool
+) -> None:
+    sent = await send(jp_fetch, "train.py", schedule="0 2 * * *", timezone="Europe/Berlin", gpus="0")
+    (added,) = pool.client.schedules()
+    assert (sent["id"], sent["jobs"], sent["next_run"]) == (added.id, 0, added.next_run)
+    assert (added.name, added.cron, added.timezone) == ("train.py", "0 2 * * *", "Europe/Berlin")
+    (folder / "shapes.py").write_text("AREA = 7\n")
+    again = await send(jp_fetch, "train.py", schedule="0 3 * * *", gpus="0")
+    (changed,) = pool.client.schedules()
+    assert (again["id"], changed.cron, changed.timezone) == (added.id, "0 3 * * *", "UTC")
+    job = pool.client.schedule_run(added.id)
+    await asyncio.to_thread(pool.client.wait, job.id, 60)
+    assert pool.client.log(job.id) == b"7\n"
+    pool.client.schedule_remove(added.id)
+
+
+@pytest.mark.parametrize(
+    ("options", "field", "sentence"),
+    [
+        ({"schedule": "soon"}, "schedule", "schedule: 'soon' is not a cron expression (it does not have five fields)"),
+        ({"schedule": "0 2 * * *", "timezone": "Nowhere"}, "timezone", "Nowhere"),
+        (
+            {"schedule": "0 2 * * *", "array": "3"},
+            "array",
+            "array: a schedule submits one job at a time; leave it out.",
+        ),
+        ({"timezone": "UTC"}, "timezone", "Time zone needs a schedule; say when the job is to run, too."),
+    ],
+)
+async def test_a_wrong_schedule_is_refused_at_its_field(
+    jp_fetch: Any, folder: Path, pool: RunningPool, options: dict[str, str], field: str, sentence: str
+) -> None:
+    with pytest.raises(HTTPClientError) as refused:
+        await send(jp_fetch, "train.py", gpus="0", **options)
+    assert refused.value.response is not None
+    answer = json.loads(refused.value.response.body)
+    assert answer["field"] == field
+    assert sentence.lower() in answer["detail"].lower()
+    assert pool.client.schedules() == []
 
 
 async def test_a_notebook_is_sent_with_its_parameters(jp_fetch: Any, folder: Path, pool: RunningPool) -> None:

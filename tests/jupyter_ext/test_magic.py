@@ -621,3 +621,33 @@ x = job.attempt
     assert pool.client.log(job) == b"attempt 1\n"
     pool.client.resume(job)
     assert kernel.value("_job.result()") == "{'x': 2}"
+
+
+def test_a_cell_is_scheduled_and_running_it_again_changes_its_schedule(kernel: Kernel, pool: RunningPool) -> None:
+    shown = kernel.run(
+        "%%runai_train --gpus 0 --schedule '0 2 * * *' --timezone Europe/Berlin --name nightly\nprint(1 + 1)"
+    )
+    assert shown.error is None
+    assert re.search(r"nightly runs next on \w{3} \S+ 02:00 \(Europe/Berlin\), in project default\.", shown.stdout)
+    kernel.run("%%runai_train --gpus 0 --schedule '0 3 * * *' --name nightly\nprint(2 + 2)")
+    (schedule,) = pool.client.schedules()
+    assert (schedule.name, schedule.cron, schedule.timezone) == ("nightly", "0 3 * * *", "UTC")
+    job = pool.client.schedule_run(schedule.id)
+    assert pool.client.wait(job.id, 60).state is JobState.SUCCEEDED
+    assert pool.client.log(job.id) == b"4\n"
+    pool.client.schedule_remove(schedule.id)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("--schedule soon", "--schedule: 'soon' is not a cron expression"),
+        ("--timezone UTC", "--timezone needs a schedule; say when the job is to run, too."),
+        ("--schedule '0 2 * * *' --sweep x=1,2", "--sweep: a schedule submits one job at a time; leave it out."),
+        ("--schedule '0 2 * * *' --search optuna --sweep x=1..2 --minimize x", "--schedule cannot be combined"),
+    ],
+)
+def test_a_schedule_that_cannot_be_is_refused(kernel: Kernel, pool: RunningPool, line: str, sentence: str) -> None:
+    shown = kernel.run(f"%%runai_train --gpus 0 {line}\nprint(1)")
+    assert sentence in shown.stderr
+    assert pool.client.schedules() == []

@@ -219,6 +219,8 @@ OPTIONS = {
     "array": MAGIC + "jobs_of_an_array_have_indices_and_can_be_a_dependency",
     "sweep": MAGIC + "a_sweep_gives_each_job_its_values_and_the_best_ones_result",
     "max_parallel": SUBMISSION + "max_parallel_bounds_the_jobs_of_an_array",
+    "schedule": MAGIC + "a_cell_is_scheduled_and_running_it_again_changes_its_schedule",
+    "timezone": MAGIC + "a_cell_is_scheduled_and_running_it_again_changes_its_schedule",
     "search": SEARCH,
     "trials": SEARCH,
     "minimize": SEARCH,

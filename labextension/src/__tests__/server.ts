@@ -7,8 +7,8 @@ export const SENT: Sent = {
   id: 'j-1',
   name: 'train.py',
   project: 'vision',
-  state: 'queued',
   jobs: 1,
+  next_run: null,
   files: ''
 };
 

@@ -32,7 +32,7 @@ export function ScheduleList({ state, actions }: SchedulesProps): ReactElement {
       </h2>
       {open && schedules.length === 0 && (
         <div className="runai-Section-body runai-Hint">
-          {trans.__('Add one in a terminal: jupyter runai schedule add --cron "0 2 * * *" -- python train.py')}
+          {trans.__('To run a job every night, choose the times under “Schedule” when you send it.')}
         </div>
       )}
       {open && (

@@ -3,9 +3,11 @@ import { useEffect, useId, useRef, useState, useSyncExternalStore, type ReactEle
 import { bytes, outcome } from '../model/format';
 import { OPTIONS, type OfferKind, type SubmitOption } from '../model/options';
 import type { IPoolModel, PoolState } from '../model/state';
-import { JobSubmission, RUN, type Submission, type SubmissionState } from '../model/submission';
+import { timesInWords } from '../model/schedules';
+import { JobSubmission, RUN, SCHEDULE, TIME_ZONE, type Submission, type SubmissionState } from '../model/submission';
 import type { Trans } from '../trans';
 import { useNow, usePool, useTrans } from './hooks';
+import { TimesField } from './timesfield';
 
 const BASIC = OPTIONS.filter(option => option.basic);
 const GROUPS = [...new Set(OPTIONS.map(option => option.group))].map(group => ({
@@ -68,7 +70,7 @@ export function SubmitForm({ submission, model }: SubmitFormProps): ReactElement
     <div className="runai-Submit" ref={form}>
       {submission instanceof JobSubmission && <RunField submission={submission} state={state} />}
       <div className="runai-Submit-fields">{BASIC.filter(applies).map(asked)}</div>
-      <DryRun found={state.refusal ? null : state.dryRun} />
+      <DryRun found={state.refusal ? null : state.dryRun} values={state.values} />
       <details open={open} onToggle={event => setOpen(event.currentTarget.open)}>
         <summary>{trans.__('More options')}</summary>
         {GROUPS.map(({ group, options }) => (
@@ -93,16 +95,18 @@ export function SubmitForm({ submission, model }: SubmitFormProps): ReactElement
   );
 }
 
-/** The result of the dry run; the line keeps its height while there is none. */
-function DryRun({ found }: { found: SubmissionState['dryRun'] }) {
+/** The result of the dry run, or when it would run; the line keeps its height while there is none. */
+function DryRun({ found, values }: { found: SubmissionState['dryRun']; values: SubmissionState['values'] }) {
   const trans = useTrans();
   const now = useNow();
-  const said = found && ('sentence' in found ? found.sentence : outcome(found, now, trans));
+  const times =
+    values[SCHEDULE] && trans.__('%1, %2', timesInWords(values[SCHEDULE], trans), values[TIME_ZONE] ?? 'UTC');
+  const said = found && ('sentence' in found ? found.sentence : (times ?? outcome(found, now, trans)));
   const kind = !found
     ? undefined
     : 'sentence' in found
       ? 'refused'
-      : found.starts && !found.over_quota
+      : times || (found.starts && !found.over_quota)
         ? 'starts'
         : 'waits';
   return (
@@ -226,6 +230,9 @@ type ControlProps = Pick<OptionFieldProps, 'option' | 'text' | 'offers' | 'chang
 function Control({ option, text, offers, change, described }: ControlProps): ReactElement {
   const trans = useTrans();
   const standard = trans.__(option.standard);
+  if (option.name === SCHEDULE) {
+    return <TimesField cron={text} change={change} described={described} />;
+  }
   const choices = option.offers === 'project' ? offers : option.choices;
   if (choices.length > 0) {
     return (

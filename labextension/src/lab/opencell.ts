@@ -4,10 +4,16 @@ import type { IDocumentManager } from '@jupyterlab/docmanager';
 import type { NotebookCellSubmit } from '../model/api';
 import type { Trans } from '../trans';
 
+/** The pauses, in milliseconds and number, in which a cell has to stay in view, and after which it is left where it is. */
+const PAUSE = 50;
+const STAYS = 6;
+const TRIES = 60;
+
 /** The parts of JupyterLab's notebooks that are used here. */
 interface INotebook {
   activeCellIndex: number;
-  readonly widgets: readonly { readonly model: { readonly id: string } }[];
+  readonly node: HTMLElement;
+  readonly widgets: readonly { readonly node: HTMLElement; readonly model: { readonly id: string } }[];
   scrollToItem(index: number): Promise<void>;
 }
 
@@ -44,8 +50,22 @@ function indexOf(notebook: INotebook | null, id: string): number {
   return notebook ? notebook.widgets.findIndex(cell => cell.model.id === id) : -1;
 }
 
+/** Scrolls until the cell stays in view: a notebook that has just been opened changes its height as its cells appear. */
 async function show(notebook: INotebook, id: string): Promise<void> {
   const index = indexOf(notebook, id);
   notebook.activeCellIndex = index;
-  await notebook.scrollToItem(index);
+  for (let tries = 0, stays = 0; tries < TRIES && stays < STAYS; tries++) {
+    if (isInView(notebook.widgets[index]?.node, notebook.node)) {
+      stays++;
+    } else {
+      stays = 0;
+      notebook.scrollToItem(index).catch(() => undefined); // another scroll took its place
+    }
+    await new Promise(done => setTimeout(done, PAUSE));
+  }
+}
+
+function isInView(cell: HTMLElement | undefined, notebook: HTMLElement): boolean {
+  const [inner, outer] = [cell?.getBoundingClientRect(), notebook.getBoundingClientRect()];
+  return !!inner && inner.height > 0 && inner.top < outer.bottom && inner.bottom > outer.top;
 }

@@ -1,14 +1,16 @@
 /** The last form that each file was submitted with, stored with the layout of JupyterLab. */
 import type { IStateDB } from '@jupyterlab/statedb';
 import { OPTIONS } from '../model/options';
+import { SCHEDULE, TIME_ZONE } from '../model/submission';
 
 const ID = 'jupyter-runai:sent-forms';
 
 /** The number of files to remember. */
 const FILES = 50;
 
-/** The options to remember. Environment variables are left out, because they may hold secrets. */
-const KEPT = new Set(OPTIONS.map(option => option.name).filter(name => name !== 'env'));
+/** Not remembered: environment variables, which may hold secrets, and the times of a schedule. */
+const LEFT_OUT = ['env', SCHEDULE, TIME_ZONE];
+const KEPT = new Set(OPTIONS.map(option => option.name).filter(name => !LEFT_OUT.includes(name)));
 
 /** The content of a form: the command line, and the options by name. */
 export interface SentForm {

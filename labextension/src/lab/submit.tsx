@@ -12,6 +12,7 @@ import { ReactWidget } from '@jupyterlab/ui-components';
 import type { ReactElement } from 'react';
 import { TransContext } from '../components/hooks';
 import { SubmitForm } from '../components/submit';
+import { clock } from '../model/format';
 import type { IPoolModel as Model } from '../model/state';
 import { JobSubmission, RUN, type Sent, type Submission } from '../model/submission';
 import type { Trans } from '../trans';
@@ -147,6 +148,14 @@ function quoted(name: string): string {
 }
 
 function inWords(sent: Sent, trans: Trans): string {
+  if (sent.next_run !== null) {
+    return trans.__(
+      '%1 runs next at %2, in project %3.',
+      sent.name,
+      clock(sent.next_run, Date.now() / 1000),
+      sent.project
+    );
+  }
   return sent.jobs > 1
     ? trans.__('%1: %2 jobs were sent to project %3.', sent.name, sent.jobs, sent.project)
     : trans.__('%1 was sent to project %2.', sent.name, sent.project);

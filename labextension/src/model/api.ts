@@ -799,6 +799,8 @@ export interface ScheduleView {
   project: string;
   kind: JobKind;
   command: string[];
+  /** where it was added from */
+  cell: NotebookCellSubmit | null;
   /** its last run; null: there was none, or it has been deleted */
   last_job: JobView | null;
 }

@@ -34,6 +34,11 @@ export function timeOfDay(date: Date): string {
   return new Intl.DateTimeFormat(undefined, TIME).format(date);
 }
 
+/** The name of a day of the week; 0 is Sunday. */
+export function weekday(day: number): string {
+  return new Date(2024, 0, 7 + day).toLocaleDateString(undefined, { weekday: 'long' }); // 7 January 2024 was a Sunday
+}
+
 /** A point in time, in seconds since the epoch, relative to `now`: `14:20`, `Mon 14:20`, `12 Jan, 14:20`. */
 export function clock(time: number, now: number): string {
   const date = new Date(time * 1000);

@@ -309,6 +309,32 @@ export const OPTIONS: readonly SubmitOption[] = [
     offers: 'job'
   },
   {
+    name: 'schedule',
+    label: 'Schedule',
+    field: 'text',
+    help: 'Submit the job at these times from now on, instead of once now.',
+    group: 'How it is queued',
+    basic: true,
+    example: '0 2 * * *',
+    standard: 'once, now',
+    metavar: 'CRON',
+    choices: [],
+    offers: null
+  },
+  {
+    name: 'timezone',
+    label: 'Time zone',
+    field: 'text',
+    help: 'Time zone of the schedule.',
+    group: 'How it is queued',
+    basic: false,
+    example: 'Europe/Berlin',
+    standard: 'UTC',
+    metavar: 'ZONE',
+    choices: [],
+    offers: null
+  },
+  {
     name: 'retries',
     label: 'Retries',
     field: 'number',

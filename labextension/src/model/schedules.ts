@@ -2,7 +2,7 @@
 import type { Event as PoolEvent, ScheduleView } from './api';
 import type { Client } from './client';
 import type { Trans } from '../trans';
-import { timeOfDay } from './format';
+import { timeOfDay, weekday as nameOf } from './format';
 
 /** One request at a time; what changes during it is read by the next one. */
 export class Schedules {
@@ -47,9 +47,7 @@ export function timesInWords(cron: string, trans: Trans): string {
   if (day === '*') {
     const at = DAYS.includes(weekday) ? DAYS.indexOf(weekday) : /^[0-7]$/.test(weekday) ? Number(weekday) % 7 : null;
     if (at !== null) {
-      // 7 January 2024 was a Sunday.
-      const name = new Date(2024, 0, 7 + at).toLocaleDateString(undefined, { weekday: 'long' });
-      return trans.__('Every %1 at %2', name, time);
+      return trans.__('Every %1 at %2', nameOf(at), time);
     }
     return weekday === '*'
       ? trans.__('Every day at %1', time)
@@ -58,4 +56,30 @@ export function timesInWords(cron: string, trans: Trans): string {
         : cron;
   }
   return weekday === '*' && /^\d{1,2}$/.test(day) ? trans.__('On day %1 of each month at %2', day, time) : cron;
+}
+
+/** The usual times of a schedule. `time` is 24 hours, as in `02:00`; `weekday` is that of a weekly one, 0 is Sunday. */
+export interface Times {
+  days: 'day' | 'workday' | 'week';
+  time: string;
+  weekday: number;
+}
+
+/** The cron expression of the usual times. */
+export function cronOf({ days, time, weekday }: Times): string {
+  const [hour, minute] = time.split(':').map(Number);
+  return `${minute} ${hour} * * ${days === 'day' ? '*' : days === 'workday' ? '1-5' : weekday}`;
+}
+
+/** The usual times that a cron expression stands for, or null. */
+export function timesOf(cron: string): Times | null {
+  const [, minute, hour, days] = /^(\d{1,2}) (\d{1,2}) \* \* (\*|1-5|[0-6])$/.exec(cron.trim()) ?? [];
+  if (!days || Number(minute) > 59 || Number(hour) > 23) {
+    return null;
+  }
+  return {
+    days: days === '*' ? 'day' : days === '1-5' ? 'workday' : 'week',
+    time: `${hour!.padStart(2, '0')}:${minute!.padStart(2, '0')}`,
+    weekday: /^\d$/.test(days) ? Number(days) : 1
+  };
 }

@@ -12,20 +12,25 @@ export const RUN = 'run';
 /** The field of the notebook's parameters. */
 const PARAMETERS = 'notebook_parameters';
 
+/** The fields of a schedule: a cron expression and its time zone. */
+export const SCHEDULE = 'schedule';
+export const TIME_ZONE = 'timezone';
+
 /** The field of the variables that a cell returns. */
 const OUTPUTS = 'outputs';
 
 /** The magic that runs a cell on the pool, at the start of its first line. */
 export const CELL_MAGIC = '%%runai_train';
 
-/** The result of a submission: its job, or the first job of its array. */
+/** The result of a submission: its job, the first job of its array, or its schedule. */
 export interface Sent {
   id: string;
   name: string;
   project: string;
-  state: string;
-  /** The number of jobs. */
+  /** The number of jobs; 0 for a schedule. */
   jobs: number;
+  /** The next run of a schedule. */
+  next_run: number | null;
   /** What was sent with the job, as a sentence. */
   files: string;
 }
@@ -76,7 +81,9 @@ export abstract class Submission<T = unknown> {
   }
 
   /** Whether the option applies to this submission. */
-  abstract takes(option: string): boolean;
+  takes(option: string): boolean {
+    return option !== TIME_ZONE || SCHEDULE in this._state.values;
+  }
 
   /** Finds out which files would be sent. */
   abstract look(): Promise<void>;
@@ -107,6 +114,8 @@ export abstract class Submission<T = unknown> {
     const values = { ...this._state.values, [name]: text };
     if (!text.trim()) {
       delete values[name];
+    } else if (name === SCHEDULE) {
+      values[TIME_ZONE] ??= Intl.DateTimeFormat().resolvedOptions().timeZone;
     }
     this.change({ values, ...this.answered(name) });
   }
@@ -163,8 +172,8 @@ export class JobSubmission extends Submission<Sent> {
     super(server, values, run);
   }
 
-  takes(option: string): boolean {
-    return option === PARAMETERS ? this._isNotebook : option !== OUTPUTS;
+  override takes(option: string): boolean {
+    return option === PARAMETERS ? this._isNotebook : option !== OUTPUTS && super.takes(option);
   }
 
   setRun(run: string): void {
@@ -236,8 +245,8 @@ export class CellSubmission extends Submission<string> {
     return new CellSubmission(server, options, line);
   }
 
-  takes(option: string): boolean {
-    return option !== PARAMETERS;
+  override takes(option: string): boolean {
+    return option !== PARAMETERS && super.takes(option);
   }
 
   override set(name: string, text: string): void {

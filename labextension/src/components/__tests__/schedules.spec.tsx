@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { aJob, Scheduler } from '../../__tests__/scheduler';
 import type { ScheduleView } from '../../model/api';
 import { PoolModel } from '../../model/pool';
-import { timesInWords } from '../../model/schedules';
+import { cronOf, timesInWords, timesOf } from '../../model/schedules';
 import { plain } from '../../trans';
 import { Panel } from '../panel';
 
@@ -31,6 +31,7 @@ const NIGHTLY: ScheduleView = {
   project: 'vision',
   kind: 'command',
   command: ['true'],
+  cell: null,
   last_job: null
 };
 
@@ -95,4 +96,13 @@ it.each([
   ['0 2 1 * mon', '0 2 1 * mon']
 ])('says %s in words', (cron, words) => {
   expect(timesInWords(cron, plain).replace('\u202f', ' ')).toBe(words); // as the locale en-US writes times
+});
+
+it('reads the usual times of a cron expression, and writes the same one', () => {
+  for (const cron of ['0 2 * * *', '30 6 * * 1-5', '59 23 * * 0']) {
+    expect(cronOf(timesOf(cron)!)).toBe(cron);
+  }
+  for (const other of ['', 'soon', '*/5 * * * *', '0 9 1 * *', '60 2 * * *', '0 24 * * *', '0 2 * * 7']) {
+    expect(timesOf(other)).toBeNull();
+  }
 });

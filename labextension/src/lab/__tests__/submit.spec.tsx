@@ -55,7 +55,8 @@ describe('the submit dialog', () => {
     const dialog = await open('study.ipynb');
     const shown = [...dialog.querySelectorAll<HTMLElement>('[name]')];
     const names = shown.map(element => element.getAttribute('name'));
-    const options = OPTIONS.filter(option => option.name !== 'outputs'); // without the option for cells
+    const others = ['outputs', 'timezone']; // of cells, and of schedules
+    const options = OPTIONS.filter(option => !others.includes(option.name));
     expect(names.sort()).toEqual(['run', ...options.map(option => option.name)].sort());
     const folded = shown.filter(element => element.closest('details'));
     const basic = options.filter(option => option.basic).map(option => option.name);
@@ -92,6 +93,38 @@ describe('the submit dialog', () => {
     server.dryRun = { ...STARTS, after: 2, over_quota: true };
     write('GPUs', '2');
     await waitFor(() => expect(said()).toContain('Starts once 2 jobs have made room. It is over quota: '));
+  });
+
+  it('schedules a job in the time zone of the browser', async () => {
+    const dialog = await open();
+    const here = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    const said = () => dialog.querySelector('[role="status"]')!.textContent;
+    write('Schedule', 'day');
+    await waitFor(() => expect(said()).toMatch(/^Every day at 0?2:00/));
+    write('Schedule', 'week');
+    write('Day of the week', '5');
+    write('Time of day', '18:30');
+    await waitFor(() => expect(said()).toMatch(/^Every Friday at .*:30/));
+    expect(said()).toContain(here);
+    write('Schedule', 'cron');
+    expect(field('Cron expression').value).toBe('30 18 * * 5');
+    write('Cron expression', '');
+    expect(field('Cron expression').value).toBe('');
+    fireEvent.blur(field('Cron expression'));
+    expect(field('Cron expression').value).toBe('30 18 * * 5');
+    write('Cron expression', '0 9 1 * *');
+    await press('Send');
+    expect(server.forms[0]!.options).toEqual({ schedule: '0 9 1 * *', timezone: here });
+  });
+
+  it('sends no time zone without a schedule', async () => {
+    await open();
+    write('Schedule', 'workday');
+    expect(screen.getByLabelText('Time zone')).toBeTruthy();
+    write('Schedule', 'once');
+    expect(screen.queryByLabelText('Time zone')).toBeNull();
+    await press('Send');
+    expect(server.forms[0]!.options).toEqual({});
   });
 
   it('closes after submission', async () => {
