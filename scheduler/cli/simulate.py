@@ -23,7 +23,21 @@ HOUR = 3600.0
 DAY = 86400.0
 
 
+RECORD_ONLY = ("since", "until", "gpus", "guaranteed")
+
+
 def run(options: argparse.Namespace) -> int:
+    if options.recorded:
+        from scheduler.cli.recorded import run as run_recorded
+
+        return run_recorded(options)
+    for name in RECORD_ONLY:
+        if getattr(options, name) is not None:
+            raise Invalid(f"--{name} belongs to --recorded; add that, and name no trace.", field=name)
+    if options.trace is None:
+        raise Invalid("Name a trace of jobs, or simulate the jobs of your pool with --recorded.", field="trace")
+    if options.nodes is None:
+        raise Invalid("--nodes is missing; say how many nodes the shared pool has.", field="nodes")
     names = options.policies or list(NAMES)
     for name in names:
         if name not in NAMES:

@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
+
 from scheduler.cli import values
 from scheduler.cli.command import Commands, add_command
+
+
+def _recorded(command: ArgumentParser) -> None:
+    """What if: the record of the pool instead of a trace."""
+    command.add_argument(
+        "--recorded",
+        action="store_true",
+        help="instead of a trace, simulate the jobs that the scheduler has recorded, on its pool and on a changed one",
+    )
+    command.add_argument(
+        "--since",
+        type=values.instant,
+        metavar="WHEN",
+        help="with --recorded: from this day or instant on, or as long ago: 2026-03-01, 7d (30 days)",
+    )
+    command.add_argument("--until", type=values.instant, metavar="WHEN", help="with --recorded: until then (now)")
+    command.add_argument(
+        "--gpus", type=values.more_gpus, metavar="+N", help="with --recorded: what if the pool had N more GPUs"
+    )
+    command.add_argument(
+        "--guaranteed",
+        type=values.guarantee,
+        action="append",
+        metavar="PROJECT=N",
+        help="with --recorded: what if this project were guaranteed N GPUs; may be repeated",
+    )
 
 
 def add_simulate(commands: Commands) -> None:
     command = add_command(
         commands, "simulate", "simulate:run", "simulate a trace of jobs with this and other policies, and compare them"
     )
-    command.add_argument("trace", metavar="TRACE", help="a CSV table of jobs, plain or gzip")
+    command.add_argument("trace", nargs="?", metavar="TRACE", help="a CSV table of jobs, plain or gzip")
+    _recorded(command)
     command.add_argument("--ignore", type=values.names, metavar="COLUMN,…", help="columns of the table to ignore")
-    command.add_argument("--nodes", type=values.count, required=True, metavar="N", help="nodes of the shared pool")
+    command.add_argument("--nodes", type=values.count, metavar="N", help="nodes of the shared pool")
     command.add_argument(
         "--gpus-per-node", type=values.count, default=8, metavar="N", help="GPUs of a node (default: 8)"
     )

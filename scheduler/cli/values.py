@@ -83,6 +83,18 @@ def _dimensions(text: str) -> list[str]:
     return found
 
 
+def _guarantee_of(text: str) -> tuple[str, float]:
+    """A project and the GPUs that it is guaranteed, such as `team=40`."""
+    name, _, gpus = text.rpartition("=")
+    if not name:
+        raise ValueError
+    return name, values.amount(gpus)
+
+
+def _more_gpus(text: str) -> int:
+    return values.count(text.removeprefix("+"))
+
+
 def _ruled(text: str) -> tuple[str, Any]:
     """A rule of a project's policy, such as `maxima.max_runtime=2h`, and its value."""
     name, _, value = text.partition("=")
@@ -114,6 +126,8 @@ instant = _reader(
     _instant, "is neither a time nor a duration; write one such as 2026-03-01, 2026-03-01T12:00, 7d or 12h"
 )
 dimensions = _reader(_dimensions, "is no list of groups; write some of project,user,gpu_type,environment, or none")
+guarantee = _reader(_guarantee_of, "is not a guarantee; write a project and its GPUs, such as team=40")
+more_gpus = _reader(_more_gpus, "is not a number of additional GPUs; write one such as +8")
 share = _reader(_fraction, "is not a share; write a number above 0 and up to 1")
 numbers = _reader(_factors, "is not a list of factors; write numbers above 0 with commas between them")
 amounts = _reader(_amounts_of, "is not a list of amounts; write numbers with commas between them")

@@ -57,6 +57,7 @@ class AsyncClient:
     audit = _method(calls.audit)
     usage = _method(calls.usage)
     usage_table = _method(calls.usage_table)
+    record = _method(calls.record)
     drain = _method(calls.drain)
     undrain = _method(calls.undrain)
     node_gpus = _method(calls.node_gpus)

@@ -119,18 +119,10 @@ def snapshot() -> Call[dict[str, Any]]:
     return Call("GET", "pool/snapshot", lambda response: dict(response.json()), patient=True)
 
 
-def audit(
-    *,
-    user: str | None = None,
-    kind: str | None = None,
-    name: str | None = None,
-    limit: int | None = None,
-    after: int | None = None,
-) -> Call[AuditPage]:
-    """A page of the changes of the pool and their authors, newest first; `next` of the page is `after` of the following
-    one."""
-    params = _given(user=user, kind=kind, name=name, limit=limit, after=after)
-    return Call("GET", "audit", _view(AuditPage), params=params)
+def audit(**asked: Any) -> Call[AuditPage]:
+    """A page of the changes of the pool and their authors, newest first, by the options of `GET /audit`; `next` of the
+    page is `after` of the following one."""
+    return Call("GET", "audit", _view(AuditPage), params=_given(**asked))
 
 
 def usage(**asked: Any) -> Call[UsageReport]:
@@ -141,6 +133,12 @@ def usage(**asked: Any) -> Call[UsageReport]:
 def usage_table(**asked: Any) -> Call[str]:
     """The usage report as CSV."""
     return Call("GET", "usage.csv", lambda response: response.text, params=_given(**asked))
+
+
+def record(since: float | None = None, until: float | None = None) -> Call[dict[str, Any]]:
+    """The pool and the jobs that ran in a span of time, for a what-if simulation."""
+    params = _given(since=since, until=until)
+    return Call("GET", "usage/record", lambda response: dict(response.json()), params=params, patient=True)
 
 
 def drain(node: str, reason: str = "") -> Call[None]:

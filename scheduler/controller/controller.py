@@ -70,7 +70,8 @@ class Controller:
         self._inventory = backend.inventory
         self._traits = backend.traits
         self._clock = clock
-        self.past_events, self.audit, self.used = store.events, store.audit, store.used
+        self.past_events, self.audit = store.events, store.audit
+        self.used, self.recorded = store.used, store.recorded
         self._writer = StateWriter(store, self._resync)
         self._plan_loop = PlanLoop(
             partial(self._decide, decide or SnapshotPlanner()), self._look, self._carry_out, clock

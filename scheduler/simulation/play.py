@@ -14,7 +14,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from scheduler.errors import Invalid
@@ -113,6 +113,7 @@ class Player:
     policy is told on which type of GPU a job runs how fast, unless `throughputs_known` is false, and with `saves_known`
     that jobs save their state when they are asked to, where they do. `estimates` is what waiting jobs are told, if they
     are. Nor is it told of `slowness`, but learns it with `residuals` from what jobs reach.
+    With `requests`, those of the jobs are known, and jobs that never start are left out.
     """
 
     def __init__(
@@ -129,6 +130,7 @@ class Player:
         estimates: ForecastAccuracy | None = None,
         slowness: Slowness | None = None,
         residuals: Residuals | None = None,
+        requests: Mapping[WorkloadId, Request] | None = None,
     ) -> None:
         self.trace = trace
         self.calendar = Calendar(replace(pool, settings=replace(pool.settings, resize_interval=0.0)))
@@ -144,7 +146,9 @@ class Player:
         self.waiting_or_running: dict[WorkloadId, _Progress] = {}
         self.sessions = {session.job.id: session for session in sessions}
         widest = max((node.gpus for node in self.nodes), default=8)
-        self.arriving = {job.id: (job, request_of(job, widest, throughputs_known)) for job in trace.jobs}
+        self.requests = requests
+        known = requests or {job.id: request_of(job, widest, throughputs_known) for job in trace.jobs}
+        self.arriving = {job.id: (job, known[job.id]) for job in trace.jobs}
         self.arriving |= {id: (session.job, session.request) for id, session in self.sessions.items()}
         self.done: list[Run] = []
         self.opened: list[Run] = []
@@ -168,7 +172,7 @@ class Player:
             if self._cycle_at is not None and self._cycle_at <= now:
                 self._cycle_at = None
                 self._cycle(now)
-        if self.waiting_or_running:
+        if self.waiting_or_running and self.requests is None:
             raise self._stuck(next(iter(self.waiting_or_running.values())))
         return tuple(self.done)
 

@@ -18,6 +18,7 @@ from sqlalchemy import (
     create_engine,
     func,
     make_url,
+    or_,
     select,
     text,
 )
@@ -244,6 +245,12 @@ class Store:
         """Jobs that ended before an instant, by time of submission; `after` is the last one of the previous page."""
         job, oldest = tables.jobs.c, JobOrder(descending=False, after=after)
         wanted = (job.submitted < before, job.ended < before, *oldest.rest())
+        return await self._read(lambda connection: _jobs(connection, *wanted, order=oldest, limit=limit))
+
+    async def recorded(self, since: float, until: float, limit: int) -> list[Job]:
+        """The earliest jobs submitted before `until` that had not ended at `since`."""
+        job, oldest = tables.jobs.c, JobOrder(descending=False)
+        wanted = (job.submitted < until, or_(job.ended.is_(None), job.ended > since))
         return await self._read(lambda connection: _jobs(connection, *wanted, order=oldest, limit=limit))
 
     async def programs(self, after: str, limit: int) -> list[tuple[str, Program]]:

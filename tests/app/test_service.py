@@ -164,6 +164,10 @@ def test_a_script_is_sent_followed_and_its_outputs_come_back(service: Service) -
     assert (heads.split()[0], used.split()[:2]) == ("PROJECT", ["default", "–"])
     table = service.cli("usage", "--by", "user", "--every", "hour", "-o", "csv").stdout.splitlines()
     assert table[0].startswith("start,user,gpu_hours,")
+    what_if = service.cli("simulate", "--recorded", "--since", "1d", "--gpus", "+2", "--guaranteed", "default=1").stdout
+    assert "1 jobs submitted and simulated to their end." in what_if
+    assert what_if.splitlines()[2].split() == ["RECORDED", "NOW", "+2", "GPUS,", "DEFAULT=1"]
+    assert what_if.splitlines()[-4].startswith("- The time in which a job held GPUs counts as its work")
 
 
 def test_a_job_that_fails_while_it_is_waited_for_gives_status_1(service: Service) -> None:

@@ -168,6 +168,14 @@ def test_a_job_gets_the_named_variables_and_the_search_paths(monkeypatch: pytest
             "--since: 'soon' is neither a time nor a duration; write one such as 2026-03-01",
         ),
         (["usage", "--by", "colour"], "--by: 'colour' is no list of groups; write some of project,user,gpu_type"),
+        (
+            ["simulate", "--recorded", "--gpus", "many"],
+            "--gpus: 'many' is not a number of additional GPUs; write one such",
+        ),
+        (
+            ["simulate", "--recorded", "--guaranteed", "40"],
+            "--guaranteed: '40' is not a guarantee; write a project and",
+        ),
         (["apply"], "One of the arguments -f/--file --show is required."),
     ],
 )
