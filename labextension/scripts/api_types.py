@@ -43,6 +43,8 @@ VIEWS = (
     schema.AuditPage,
     schema.DryRunView,
     schema.UsageReport,
+    schema.WhatIfReport,
+    schema.WhatIfAsk,
     schema.UserList,
     schema.BuildQuotaEntry,
     schema.NodeGpus,

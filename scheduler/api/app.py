@@ -56,7 +56,7 @@ from scheduler.api.schedules import RunHandler, ScheduleHandler, SchedulesHandle
 from scheduler.api.sessions import ActivityHandler, SessionHandler, SessionsHandler, StopHandler
 from scheduler.api.usage import UsageHandler, UsageTableHandler
 from scheduler.api.users import GroupQuotaHandler, UserQuotaHandler, UsersHandler
-from scheduler.api.whatif import RecordHandler
+from scheduler.api.whatif import RecordHandler, WhatIfHandler
 from scheduler.files.blobs import MAX_BYTES
 from scheduler.files.disk import Disk
 
@@ -77,6 +77,7 @@ ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/api/v1/usage", UsageHandler),
     ("/api/v1/usage.csv", UsageTableHandler),
     ("/api/v1/usage/record", RecordHandler),
+    ("/api/v1/usage/what-if", WhatIfHandler),
     ("/api/v1/nodes/{node}/drain", DrainHandler),
     ("/api/v1/nodes/{node}/gpus", NodeGpusHandler),
     ("/api/v1/nodes/{node}/gpus/{gpu}/history", GpuHistoryHandler),

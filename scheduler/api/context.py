@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.api.access import Access, Caller, Members
 from scheduler.api.broadcast import Broadcast
+from scheduler.api.whatifprocess import Simulations
 from scheduler.model import Pool
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Context:
     notebooks: Notebooks | None = None
     clock: Callable[[], float] = time.time
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    simulations: Simulations = field(default_factory=Simulations)
     broadcast: Broadcast = field(init=False)
     _members: Members = field(default_factory=lambda: Members(Pool()))
 

@@ -1,9 +1,10 @@
-"""The record of jobs for what-if simulations: `/usage/record`."""
+"""What-if simulations, and the record of jobs that they simulate: `/usage/what-if`, `/usage/record`."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,8 +12,9 @@ from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import endpoint
 from scheduler.api.usage import LAST
-from scheduler.errors import Invalid
+from scheduler.errors import Conflict, Invalid
 from scheduler.scenario.record import record_of
+from scheduler.schema import WhatIfAsk, WhatIfReport
 
 DAY = 86_400
 USUAL = 30 * DAY
@@ -54,3 +56,31 @@ class RecordHandler(RecordBase):
         text = await self.record(query.since, query.until)
         self.set_header("Content-Type", "application/json")
         self.finish(text)
+
+
+class WhatIfHandler(RecordBase):
+    """A simulation ends when its reader is gone."""
+
+    _simulating: asyncio.Task[dict[str, Any]] | None = None
+
+    @endpoint(
+        "Simulate the recorded jobs on the pool as it is and on a changed one: more GPUs, other guarantees",
+        Scope.ADMIN,
+        body=WhatIfAsk,
+        answer=WhatIfReport,
+        refuses=(Invalid, Conflict),
+    )
+    async def post(self) -> None:
+        asked = self.body(WhatIfAsk)
+        record = await self.record(asked.since, asked.until)
+        change = {"gpus": asked.gpus, "guaranteed": asked.guaranteed}
+        self._simulating = asyncio.ensure_future(self.api.simulations.run(record, change))
+        try:
+            found = await self._simulating
+        except asyncio.CancelledError:
+            return
+        self.answer(WhatIfReport.model_validate(found))
+
+    def on_connection_close(self) -> None:
+        if self._simulating is not None:
+            self._simulating.cancel()

@@ -58,7 +58,7 @@ def _show(found: dict[str, Any], change: str | None, screen: Screen) -> None:
         f"{datetime.fromtimestamp(found[end]).astimezone():%Y-%m-%d %H:%M}" for end in ("since", "until")
     )
     jobs = (found["recorded"]["total"] or {"jobs": 0})["jobs"]
-    screen.line(f"{span}: {jobs:,} jobs submitted and simulated to their end.")
+    screen.line(f"{span}: {jobs:,} {'job' if jobs == 1 else 'jobs'} submitted and simulated to the end.")
     screen.line()
     rows = [["GPUs", *(str(side["gpus"]) for side in sides.values())]]
     rows.append(["GPU use", *(f"{side['use']:.0%}" for side in sides.values())])
@@ -95,8 +95,8 @@ def _cell(outcome: Mapping[str, Any], key: str) -> str:
 
 def _left_out(found: Mapping[str, Any]) -> list[str]:
     sentences = {
-        "never_ran": "jobs never ran and are left out.",
-        "gone": "jobs are left out because their project or node pool does not exist any more.",
-        "unfinished": "jobs had not ended; they are simulated as if they had ended then.",
+        "never_ran": "Left out because they never ran: {:,} jobs.",
+        "gone": "Left out because their project or node pool does not exist any more: {:,} jobs.",
+        "unfinished": "Simulated as if they had ended, because they had not: {:,} jobs.",
     }
-    return [f"{found[key]:,} {sentence}" for key, sentence in sentences.items() if found[key]]
+    return [sentence.format(found[key]) for key, sentence in sentences.items() if found[key]]

@@ -1,12 +1,14 @@
 """What if the pool had had more GPUs, or other guarantees: the record of its jobs, simulated on both pools.
 
-As a program it reads a request in JSON from standard input and writes the answer to standard output; the service runs
-it as a process of its own, with limits.
+As a program it reads a request in JSON from standard input and writes the answer to standard output, within a number of
+seconds and GiB; the service runs it as a process of its own.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import resource
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -19,11 +21,9 @@ from scheduler.scenario.record import Record
 from scheduler.scenario.snapshot import snapshot_of
 from scheduler.schema import PoolFile
 from scheduler.schema.reading import validate
+from scheduler.schema.whatif import MOST_GPUS
 from scheduler.simulation.baselines import Run
 from scheduler.simulation.recorded import RecordedSpan, recorded_run, replay, train_nodes
-
-MOST_GPUS = 10_000
-"""The most GPUs that can be added."""
 
 
 def what_if(record: Record, *, gpus: int = 0, guaranteed: Mapping[str, float] | None = None) -> dict[str, Any]:
@@ -86,10 +86,13 @@ def _kind(node: Node) -> tuple[object, ...]:
 
 
 def main() -> int:
+    seconds, gib = map(int, sys.argv[1:])
+    os.nice(10)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_AS, (gib * 1024**3, gib * 1024**3))
     try:
         asked = json.load(sys.stdin)
-        record = validate(Record, asked["record"])
-        answer = what_if(record, gpus=asked["gpus"], guaranteed=asked["guaranteed"])
+        answer = what_if(validate(Record, asked["record"]), **asked["change"])
     except RunaiError as error:
         answer = {"refused": error.sentence, "field": getattr(error, "field", None)}
     json.dump(answer, sys.stdout)

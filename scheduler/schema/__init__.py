@@ -73,6 +73,7 @@ from scheduler.schema.submission import (
     SessionOpen,
 )
 from scheduler.schema.usage import Dimension, Every, UsageReport, UsageRow
+from scheduler.schema.whatif import OutcomeView, SideView, WhatIfAsk, WhatIfReport
 from scheduler.schema.wire import (
     NAME,
     AfterId,
@@ -135,6 +136,7 @@ __all__ = [
     "NodeView",
     "NotebookCellSubmit",
     "Occupant",
+    "OutcomeView",
     "OutputFile",
     "OutputList",
     "Parameters",
@@ -158,6 +160,7 @@ __all__ = [
     "SessionOpen",
     "SessionView",
     "SettingsEntry",
+    "SideView",
     "SpeedView",
     "StreamShows",
     "UsageReport",
@@ -168,6 +171,8 @@ __all__ = [
     "UserView",
     "ViewFigures",
     "WaitingView",
+    "WhatIfAsk",
+    "WhatIfReport",
     "WindowEntry",
     "Wire",
     "WorkerView",

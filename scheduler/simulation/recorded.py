@@ -18,7 +18,7 @@ from scheduler.simulation.metrics import quantile
 from scheduler.simulation.play import Costs, Player
 from scheduler.simulation.trace import Trace, TraceJob
 
-EVERY = 1.0
+EVERY = 0.1
 """The policy plans at most once in this many seconds."""
 
 

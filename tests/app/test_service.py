@@ -165,7 +165,7 @@ def test_a_script_is_sent_followed_and_its_outputs_come_back(service: Service) -
     table = service.cli("usage", "--by", "user", "--every", "hour", "-o", "csv").stdout.splitlines()
     assert table[0].startswith("start,user,gpu_hours,")
     what_if = service.cli("simulate", "--recorded", "--since", "1d", "--gpus", "+2", "--guaranteed", "default=1").stdout
-    assert "1 jobs submitted and simulated to their end." in what_if
+    assert "1 job submitted and simulated to the end." in what_if
     assert what_if.splitlines()[2].split() == ["RECORDED", "NOW", "+2", "GPUS,", "DEFAULT=1"]
     assert what_if.splitlines()[-4].startswith("- The time in which a job held GPUs counts as its work")
 

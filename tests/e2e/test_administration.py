@@ -195,6 +195,18 @@ def test_what_was_used_is_shown_and_downloaded(admin: Page) -> None:
     assert ",admin," in table
 
 
+def test_more_gpus_are_simulated(admin: Page) -> None:
+    job = api(admin, "jobs", "POST", {"gpus": 1, "command": ["true"], "project": "default"})
+    assert eventually(lambda: api(admin, f"jobs/{job['id']}")["state"] == "succeeded")
+    admin.get_by_role("link", name="Usage").click()
+    admin.get_by_label("More GPUs").fill("8")
+    admin.get_by_role("button", name="Simulate").click()
+    simulated = admin.get_by_role("table", name="All projects")
+    expect(simulated.get_by_role("row", name="Mean wait")).to_be_visible(timeout=60_000)
+    admin.get_by_role("button", name="Simulate").scroll_into_view_if_needed()
+    shots(admin, "admin-what-if")
+
+
 def test_jobs_are_found_and_cancelled_together(admin: Page) -> None:
     command = ["/bin/sleep", "600"]
     ids = [

@@ -20,6 +20,8 @@ import type {
   SessionView,
   StreamShows,
   UsageRow,
+  WhatIfAsk,
+  WhatIfReport,
   ViewFigures
 } from '../model/api';
 import type { ITransport } from '../model/transport';
@@ -53,6 +55,8 @@ export class Scheduler implements ITransport {
   /** Newest first, one per page. */
   audit: AuditEntry[] = [];
   usage: UsageRow[] = [];
+  whatIf: WhatIfReport | null = null;
+  readonly simulated: WhatIfAsk[] = [];
   gpus: NodeGpus = { node: 'n1', measured: false, gpus: [] };
   history: GpuHistory = { node: 'n1', gpu: 0, measured: true, since: 0, until: 3600, step: 10, points: [] };
   me: Me = {
@@ -102,6 +106,10 @@ export class Scheduler implements ITransport {
         this.set({ ...this.jobs.get(id)!, ...(JSON.parse(String(init.body)) as Pick<JobView, 'priority'>) });
       }
       return this._job(id, what, url, init.method ?? 'GET');
+    }
+    if (url.pathname === '/usage/what-if') {
+      this.simulated.push(JSON.parse(String(init.body)) as WhatIfAsk);
+      return json(this.whatIf);
     }
     if (url.pathname === '/pool/preview') {
       this.previews.push(JSON.parse(String(init.body)) as ProjectEntry);

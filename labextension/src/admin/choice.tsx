@@ -2,16 +2,18 @@
 import type { ReactElement } from 'react';
 
 interface ChoiceProps<T extends string> {
-  label: string;
+  /** Absent: an element with the choice’s `id` labels it. */
+  label?: string;
+  id?: string;
   value: T;
   values: readonly T[];
   name: (value: T) => string;
   set: (value: T) => void;
 }
 
-export function Choice<T extends string>({ label, value, values, name, set }: ChoiceProps<T>): ReactElement {
+export function Choice<T extends string>({ label, id, value, values, name, set }: ChoiceProps<T>): ReactElement {
   return (
-    <select aria-label={label} value={value} onChange={event => set(event.target.value as T)}>
+    <select id={id} aria-label={label} value={value} onChange={event => set(event.target.value as T)}>
       {values.map(one => (
         <option key={one} value={one}>
           {name(one)}

@@ -44,7 +44,7 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
     people: pool => <PeopleView model={model} state={state} pool={pool} confirm={confirm} attempt={attempt} />,
     jobs: () => <JobsView model={model} state={state} actions={actions} confirm={confirm} attempt={attempt} />,
     nodes: pool => <NodesView model={model} state={state} pool={pool} admin={admin} attempt={attempt} />,
-    usage: () => <UsageView client={model.client} />,
+    usage: () => <UsageView client={model.client} admin={admin} />,
     audit: () => <AuditView client={model.client} />
   };
   return (

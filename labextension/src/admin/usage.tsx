@@ -9,6 +9,7 @@ import { BarChart, type Series } from './barchart';
 import { Card } from './card';
 import { Choice } from './choice';
 import { periodName, periodsOf, spanName, spanOf, SPANS, type Span } from './spans';
+import { WhatIf } from './whatif';
 
 const DIMENSIONS: readonly Dimension[] = ['project', 'user', 'gpu_type', 'environment'];
 const MEASURES = ['gpu_hours', 'idle_gpu_hours', 'starts', 'reclaims', 'lost_gpu_hours'] as const;
@@ -22,7 +23,7 @@ interface Group extends Omit<UsageRow, 'start'> {
   values: Map<number, UsageRow>;
 }
 
-export function UsageView({ client }: { client: Client }): ReactElement {
+export function UsageView({ client, admin }: { client: Client; admin: boolean }): ReactElement {
   const trans = useTrans();
   const [span, setSpan] = useState<Span>('month');
   const [by, setBy] = useState<Dimension>('project');
@@ -57,48 +58,57 @@ export function UsageView({ client }: { client: Client }): ReactElement {
   };
   const groups = found ? groupsOf(found.report.rows, found.query.by, measure, trans) : [];
   return (
-    <Card
-      title={trans.__('Usage')}
-      aside={
-        <button type="button" className="runai-Link" disabled={!groups.length} onClick={download}>
-          {trans.__('Download CSV')}
-        </button>
-      }
-    >
-      <div className="runai-Find">
-        <Choice label={trans.__('Span')} value={span} values={SPANS} name={one => spanName(one, trans)} set={setSpan} />
-        <Choice
-          label={trans.__('By')}
-          value={by}
-          values={DIMENSIONS}
-          name={one => dimensionName(one, trans)}
-          set={setBy}
-        />
-        <Choice
-          label={trans.__('Show')}
-          value={measure}
-          values={MEASURES}
-          name={one => measureName(one, trans)}
-          set={setMeasure}
-        />
-      </div>
-      {found && groups.length > 0 && (
-        <>
-          <Chart query={found.query} groups={groups} measure={measure} />
-          <UsageTable groups={groups} by={found.query.by} />
-        </>
-      )}
-      {found && !groups.length && <p className="runai-Empty">{trans.__('Nothing was used in this time.')}</p>}
-      {!found && !problem && <p className="runai-Empty">{trans.__('Loading what was used…')}</p>}
-      {problem && (
-        <p className="runai-Empty" role="alert">
-          {problem}{' '}
-          <button type="button" className="runai-Link" onClick={() => setRound(round + 1)}>
-            {trans.__('Retry')}
+    <>
+      <Card
+        title={trans.__('Usage')}
+        aside={
+          <button type="button" className="runai-Link" disabled={!groups.length} onClick={download}>
+            {trans.__('Download CSV')}
           </button>
-        </p>
-      )}
-    </Card>
+        }
+      >
+        <div className="runai-Find">
+          <Choice
+            label={trans.__('Span')}
+            value={span}
+            values={SPANS}
+            name={one => spanName(one, trans)}
+            set={setSpan}
+          />
+          <Choice
+            label={trans.__('By')}
+            value={by}
+            values={DIMENSIONS}
+            name={one => dimensionName(one, trans)}
+            set={setBy}
+          />
+          <Choice
+            label={trans.__('Show')}
+            value={measure}
+            values={MEASURES}
+            name={one => measureName(one, trans)}
+            set={setMeasure}
+          />
+        </div>
+        {found && groups.length > 0 && (
+          <>
+            <Chart query={found.query} groups={groups} measure={measure} />
+            <UsageTable groups={groups} by={found.query.by} />
+          </>
+        )}
+        {found && !groups.length && <p className="runai-Empty">{trans.__('Nothing was used in this time.')}</p>}
+        {!found && !problem && <p className="runai-Empty">{trans.__('Loading what was used…')}</p>}
+        {problem && (
+          <p className="runai-Empty" role="alert">
+            {problem}{' '}
+            <button type="button" className="runai-Link" onClick={() => setRound(round + 1)}>
+              {trans.__('Retry')}
+            </button>
+          </p>
+        )}
+      </Card>
+      {admin && <WhatIf client={client} />}
+    </>
   );
 }
 

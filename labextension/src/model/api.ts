@@ -605,6 +605,15 @@ export interface Occupant {
   over_quota: boolean;
 }
 
+export interface OutcomeView {
+  jobs: number;
+  mean_wait: number;
+  median_wait: number;
+  p95_wait: number;
+  mean_completion: number;
+  stops: number;
+}
+
 export interface OutputFile {
   path: string;
   size: number;
@@ -849,6 +858,16 @@ export interface SessionView {
   stops_because: 'idle' | 'max_duration' | null;
 }
 
+/** How the jobs fare on one pool. use is the share of its GPUs that they hold; never_started jobs do not fit. */
+export interface SideView {
+  gpus: number;
+  use: number;
+  /** null if no job ends on all sides */
+  total: OutcomeView | null;
+  by_project: Record<string, OutcomeView>;
+  never_started: number;
+}
+
 /** How fast similar jobs ran on a type of GPU: relative to the fastest type (1), measured in this many runs. */
 export interface SpeedView {
   gpu_type: string;
@@ -963,6 +982,32 @@ export interface WaitingView {
   estimated_start: number | null;
   earliest_start: number | null;
   latest_start: number | null;
+}
+
+/** What if the pool had gpus more GPUs, and these projects were guaranteed so many. */
+export interface WhatIfAsk {
+  /** default: 30 days before until */
+  since: number | null;
+  /** default: now */
+  until: number | null;
+  gpus: number;
+  guaranteed: Record<string, number>;
+}
+
+/**
+ * The jobs that were submitted in the span, as recorded and simulated on the pool as it is and on the changed one.
+ * unfinished jobs are taken as ended; those that never_ran, or whose project or node pool is gone, are left
+ * out.
+ */
+export interface WhatIfReport {
+  since: number;
+  until: number;
+  unfinished: number;
+  never_ran: number;
+  gone: number;
+  recorded: SideView;
+  unchanged: SideView;
+  changed: SideView;
 }
 
 /**

@@ -26,7 +26,9 @@ import type {
   SessionList,
   SessionView,
   UsageReport,
-  UserList
+  UserList,
+  WhatIfAsk,
+  WhatIfReport
 } from './api';
 import { errorOf, PoolError, UNREACHABLE, type ITransport } from './transport';
 
@@ -125,6 +127,11 @@ export class Client {
   /** The same as CSV. */
   async usageTable(query: UsageQuery): Promise<Blob> {
     return (await this._send(`usage.csv?${searchOf(query)}`)).blob();
+  }
+
+  /** Simulates the recorded jobs on the pool as it is and on a changed one, which may take minutes. */
+  whatIf(change: WhatIfAsk, signal: AbortSignal): Promise<WhatIfReport> {
+    return this._json('usage/what-if', { ...withJson('POST', change), signal });
   }
 
   /** Drains a node for a reason; null: undrains it. */

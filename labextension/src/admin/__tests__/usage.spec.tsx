@@ -51,7 +51,7 @@ it('draws each period and shows the totals in a table, largest first', async () 
     row('vision', TODAY, 30, { measured_gpu_hours: 20, idle_gpu_hours: 5, reclaims: 2, lost_gpu_hours: 0.5 }),
     row('', TODAY, 4, { starts: 0, mean_wait: null, longest_wait: 0 })
   ];
-  const { container } = render(<UsageView client={new Client(scheduler)} />);
+  const { container } = render(<UsageView client={new Client(scheduler)} admin={false} />);
   await screen.findByRole('table');
   const names = screen.getAllByRole('rowheader').map(header => header.textContent);
   expect(names).toEqual(['vision', 'notebooks', 'nlp']);
@@ -68,7 +68,7 @@ it('draws each period and shows the totals in a table, largest first', async () 
 
 it('reads the usage again for another span or group', async () => {
   const scheduler = new Scheduler();
-  render(<UsageView client={new Client(scheduler)} />);
+  render(<UsageView client={new Client(scheduler)} admin={false} />);
   await screen.findByText('Nothing was used in this time.');
   fireEvent.change(screen.getByLabelText('Span'), { target: { value: 'last-month' } });
   fireEvent.change(screen.getByLabelText('By'), { target: { value: 'user' } });
@@ -80,7 +80,7 @@ it('reads the usage again for another span or group', async () => {
 it('shows an error and tries again', async () => {
   const scheduler = new Scheduler();
   scheduler.trouble = [503, { detail: 'The state could not be read; try again.', status: 503 }];
-  render(<UsageView client={new Client(scheduler)} />);
+  render(<UsageView client={new Client(scheduler)} admin={false} />);
   await screen.findByText('The state could not be read; try again.');
   scheduler.trouble = null;
   scheduler.usage = [row('vision', TODAY, 1)];
