@@ -1,4 +1,4 @@
-"""What a user may choose when a server starts: how many build GPUs, within their fixed quota.
+"""What a user may choose when a server starts: how many build GPUs, within their fixed quota, or a profile.
 
 The form is HTML that the hub puts into its page; foreign text is escaped. The scheduler makes the final decision.
 """
@@ -8,37 +8,44 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
+from urllib.parse import quote
 
 from scheduler.client import AsyncClient
 from scheduler.model import ONE, BuildQuota, Environment, gpu_count
 
 CPU_ONLY = 0.0
 HALF = 0.5
+SCRIPT = Path(__file__).with_name("templates") / "stop-server.js"
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A number of GPUs; `note` says whether they are available, or why not."""
+    """A number of GPUs, or the profile of a name; `note` says whether they are available, or why not."""
 
     gpus: float
     note: str
     fits: bool
+    name: str | None = None
+    details: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
-        return "CPU only" if self.gpus == CPU_ONLY else plain(self.gpus)
+        return self.name or ("CPU only" if self.gpus == CPU_ONLY else plain(self.gpus))
 
 
 @dataclass(frozen=True)
 class QuotaView:
     """One user's fixed quota, and how much of it their other servers hold; all build GPUs and the free ones. `parts` is
-    into how many parts the nodes divide a GPU, as in `schema.NodeView`."""
+    into how many parts the nodes divide a GPU, as in `schema.NodeView`; `servers` are the other servers that hold GPUs,
+    by name."""
 
     quota: float
     held: float
     gpus: float
     free: float
     parts: frozenset[int] = frozenset({0})
+    servers: tuple[tuple[str, float], ...] = ()
 
     @property
     def usual(self) -> float:
@@ -61,18 +68,23 @@ class QuotaView:
         return [*(self._choice(gpus) for gpus in usual_first), self._choice(CPU_ONLY)]
 
     def _choice(self, gpus: float) -> Choice:
+        return Choice(gpus, *self.judge(gpus))
+
+    def judge(self, gpus: float) -> tuple[str, bool]:
+        """Whether a server with so many GPUs fits now, with the reason."""
         if gpus == CPU_ONLY:
-            return Choice(gpus, "jobs can still use the train pool", True)
+            return "jobs can still use the train pool", True
+        if gpus > self.quota:
+            return f"more than your fixed quota of {self.quota:g}", False
         if gpus > self.quota - self.held:
-            other = f"your other servers hold {self.held:g} of your fixed quota of {self.quota:g}"
-            return Choice(gpus, other, False)
+            return f"your other servers hold {self.held:g} of your fixed quota of {self.quota:g}", False
         if gpus > self.free:
             free = f"only {self.free:g}" if self.free else "none"
-            return Choice(gpus, f"{free} of {self.gpus:g} build GPUs free now", False)
-        return Choice(gpus, f"fits: {self.held:g} of {self.quota:g} in use", True)
+            return f"{free} of {self.gpus:g} build GPUs free now", False
+        return f"fits: {self.held:g} of {self.quota:g} in use", True
 
     def fits(self, gpus: float) -> bool:
-        return self._choice(gpus).fits
+        return self.judge(gpus)[1]
 
 
 def plain(gpus: float) -> str:
@@ -98,9 +110,10 @@ async def quota_view(
     of_groups = {entry.name: entry.build_quota for entry in file.groups}
     quota = BuildQuota.of(user, groups, users, of_groups, file.default_build_quota).gpus
     sessions = await client.sessions()
-    held = sum(session.gpus for session in sessions if session.user == user and session.server != server)
+    others = tuple((each.server, each.gpus) for each in sessions if each.user == user and each.server != server)
+    held = sum(gpus for _, gpus in others)
     parts = frozenset(node.gpu_parts for node in pool.nodes if node.environment is Environment.BUILD and node.gpus)
-    return QuotaView(quota, held, pool.build.gpus, pool.build.free, parts)
+    return QuotaView(quota, held, pool.build.gpus, pool.build.free, parts, others)
 
 
 async def default_gpus(client: AsyncClient, user: str, *, groups: Iterable[str] = ()) -> float:
@@ -109,16 +122,40 @@ async def default_gpus(client: AsyncClient, user: str, *, groups: Iterable[str] 
 
 
 def form(choices: list[Choice]) -> str:
-    chosen = next(choice for choice in choices if choice.fits)
+    chosen = next((choice for choice in choices if choice.fits), None)
     rows = "\n".join(_row(choice, checked=choice is chosen) for choice in choices)
     return f'<fieldset class="list-group mb-3"><legend>Start your notebook</legend>\n{rows}\n</fieldset>'
 
 
 def _row(choice: Choice, *, checked: bool) -> str:
     state = ("checked" if checked else "") if choice.fits else "disabled"
+    field, value = ("gpus", f"{choice.gpus:g}") if choice.name is None else ("profile", escape(choice.name))
+    details = "".join(f'<span class="d-block small">{escape(detail)}</span>' for detail in choice.details if detail)
     return (
         f'<label class="list-group-item d-flex gap-2 {"" if choice.fits else "text-body-secondary"}">'
-        f'<input class="form-check-input" type="radio" name="gpus" value="{choice.gpus:g}" {state}>'
-        f"<strong>{escape(choice.title)}</strong>"
-        f'<span class="ms-auto text-body-secondary">{escape(choice.note)}</span></label>'
+        f'<input class="form-check-input" type="radio" name="{field}" value="{value}" {state} required>'
+        f"<span><strong>{escape(choice.title)}</strong>{details}</span>"
+        f'<span class="ms-auto text-end text-body-secondary">{escape(choice.note)}</span></label>'
+    )
+
+
+def holders(user: str, view: QuotaView) -> str:
+    """The user's other servers that hold GPUs, each with a button that stops it; empty where there are none."""
+    if not view.servers:
+        return ""
+    rows = "\n".join(_holder(user, name, gpus) for name, gpus in view.servers)
+    title = f"Your servers hold {view.held:g} of your fixed quota of {view.quota:g}"
+    script = SCRIPT.read_text()
+    return f'<fieldset class="list-group mb-3"><legend>{title}</legend>\n{rows}\n</fieldset>\n<script>{script}</script>'
+
+
+def _holder(user: str, server: str, gpus: float) -> str:
+    name = f"Server {server}" if server else "Default server"
+    path = f"users/{quote(user, safe='')}/" + (f"servers/{quote(server, safe='')}" if server else "server")
+    return (
+        '<div class="list-group-item d-flex flex-wrap align-items-center gap-2">'
+        f'<strong>{escape(name)}</strong><span class="text-body-secondary">{escape(plain(gpus))}</span>'
+        '<span class="ms-auto text-danger-emphasis" role="alert"></span>'
+        f'<button type="button" class="btn btn-sm btn-danger" data-stops="{escape(path)}" '
+        f'aria-label="Stop {escape(name[0].lower() + name[1:])}">Stop</button></div>'
     )

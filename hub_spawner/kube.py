@@ -11,7 +11,7 @@ from typing import Any
 
 from traitlets import Unicode, default
 
-from hub_spawner.lease import Lease, LeaseSpawner, ask_gpus, refusal
+from hub_spawner.lease import Lease, LeaseSpawner, refusal, start_form
 from scheduler.errors import Invalid
 
 try:
@@ -36,15 +36,23 @@ class KubeLeaseSpawner(LeaseSpawner, KubeSpawner):
 
     @default("options_form")
     def _default_options_form(self) -> Any:
-        return self._options_form_default() if self.profile_list else ask_gpus
+        return self._options_form_default() if self.profile_list and not self.profiles else start_form
 
     @default("options_from_form")
     def _default_options_from_form(self) -> Any:
+        if self.profiles:
+            return super()._default_options_from_form()
+
         def options(form: dict[str, list[str]]) -> dict[str, Any]:
             gpus = {"gpus": form["gpus"][0]} if form.get("gpus") else {}
             return {**self._options_from_form({k: v for k, v in form.items() if k != "gpus"}), **gpus}
 
         return options
+
+    async def load_user_options(self) -> None:
+        """Apply a choice among KubeSpawner's own profiles; `profiles` replaces these."""
+        if not self.profiles:
+            await super().load_user_options()
 
     def get_env(self) -> dict[str, str]:
         """The environment, with the name by which the scheduler finds the image and volumes for jobs of this server."""

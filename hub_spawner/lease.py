@@ -16,12 +16,13 @@ from typing import Any
 from jupyterhub.spawner import Spawner
 from tornado.web import HTTPError
 from traitlets import Any as AnyTrait
-from traitlets import Enum, Float, Unicode, default
+from traitlets import Enum, Float, List, TraitError, Unicode, default, validate
 
-from hub_spawner.choices import default_gpus, form, plain, quota_view
+from hub_spawner.choices import default_gpus, form, holders, plain, quota_view
+from hub_spawner.profiles import Profile, choices_of, named, offered, read_profiles
 from hub_spawner.reconciliation import Reconciliation, groups_of
 from scheduler.client import AsyncClient
-from scheduler.errors import RunaiError, Unavailable
+from scheduler.errors import Invalid, RunaiError, Unavailable
 from scheduler.schema import ServerPodView, SessionOpen, SessionView
 
 try:
@@ -70,6 +71,11 @@ class LeaseSpawner(Spawner):
         help="When to ask how many GPUs a server gets: at every start, or only where the usual choice does not fit.",
     ).tag(config=True)
 
+    profiles: List[Any] = List(
+        help="What users choose from instead of a number of GPUs: dicts with a `name` and, optional, `description`, "
+        "`gpus`, `cpus`, `memory_gib`, `image`, `ide` and `groups`."
+    ).tag(config=True)
+
     lease = AnyTrait(help="The Lease, or None.")
     gpus = Float(None, allow_none=True, help="What the user asked for; None: the usual choice.")
 
@@ -78,25 +84,55 @@ class LeaseSpawner(Spawner):
         self._said: list[str] = []
         self._said_more = asyncio.Event()
         self._opened = False
+        self._set_aside: dict[str, Any] = {}
         if self.user is not None:
             self._reconciliation()
+
+    @validate("profiles")
+    def _validate_profiles(self, proposal: Any) -> list[Any]:
+        try:
+            return list(read_profiles(proposal["value"], type(self)))
+        except Invalid as error:
+            raise TraitError(error.sentence) from error
 
     # -- what the user asks for --------------------------------------------------------------------------
 
     @default("options_form")
     def _default_options_form(self) -> Any:
-        return ask_gpus
+        return start_form
 
     @default("options_from_form")
     def _default_options_from_form(self) -> Any:
-        return lambda form: {"gpus": form["gpus"][0]} if form.get("gpus") else {}
+        return lambda form: {key: form[key][0] for key in ("gpus", "profile") if form.get(key)}
 
     @default("apply_user_options")
     def _default_apply_user_options(self) -> Any:
-        return LeaseSpawner._apply_gpus
+        return LeaseSpawner._apply_choice
+
+    def _apply_choice(self, options: dict[str, Any]) -> None:
+        """Read `profile` or `gpus` from the untrusted input of a form or of the hub's API."""
+        if not self.profiles:
+            self._apply_gpus(options)
+            return
+        for name, value in self._set_aside.items():  # an earlier start may have failed with another profile
+            setattr(self, name, value)
+        try:
+            mine = self.offered_profiles()
+            if "gpus" in options and "profile" not in options:
+                raise Invalid("This hub offers profiles; choose one instead of a number of GPUs.", field="gpus")
+            traits = named(mine, options.get("profile", mine[0].name)).traits()
+        except RunaiError as error:
+            raise refusal(error) from error
+        self._set_aside = {name: getattr(self, name) for name in traits}
+        for name, value in traits.items():
+            setattr(self, name, value)
+
+    def offered_profiles(self) -> list[Profile]:
+        """The profiles of this server's user."""
+        return offered(self.profiles, groups_of(self.user))
 
     def _apply_gpus(self, options: dict[str, Any]) -> None:
-        """Read `gpus` from the untrusted input of a form or of the hub's API."""
+        """Read the untrusted `gpus`."""
         asked = options.get("gpus")
         if asked is None:
             self.gpus = None
@@ -235,14 +271,20 @@ class LeaseSpawner(Spawner):
             self._said_more.set()
 
 
-async def ask_gpus(spawner: LeaseSpawner) -> str:
+async def start_form(spawner: LeaseSpawner) -> str:
     """The form, or nothing where the user need not be asked."""
+    user = spawner.user
+    try:
+        profiles = spawner.offered_profiles() if spawner.profiles else []
+    except RunaiError as error:
+        raise refusal(error) from error
     try:
         async with spawner.client() as client:
-            user = spawner.user
-            there = await quota_view(client, user.name, spawner.name, groups=groups_of(user))
-    except RunaiError:
-        return ""  # the start waits for the scheduler, or reports the error
-    if spawner.ask == "when_needed" and there.fits(there.usual):
+            view = await quota_view(client, user.name, spawner.name, groups=groups_of(user))
+    except RunaiError:  # the start waits for the scheduler, or reports the error
+        return form(choices_of(profiles, None, spawner)) if profiles else ""
+    choices = choices_of(profiles, view, spawner) if profiles else view.choices()
+    usual_fits = choices[0].fits if profiles else view.fits(view.usual)
+    if spawner.ask == "when_needed" and usual_fits:
         return ""
-    return form(there.choices())
+    return holders(user.name, view) + form(choices)

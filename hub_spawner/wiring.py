@@ -22,6 +22,7 @@ from traitlets.config import Config
 
 from hub_spawner.lease import LeaseSpawner
 from hub_spawner.ports import LOCAL, any_free, is_free, is_locked, lock_shared, read_port, reserve
+from hub_spawner.profiles import read_profiles
 from hub_spawner.proxy import bundled_proxy
 from hub_spawner.spawners import LocalLeaseSpawner, leasing
 from scheduler.discovery.statefolder import StateFolder, read_secret, write_durably
@@ -68,6 +69,7 @@ def configure(
     of the system's users. Raises `Invalid` where everybody's jobs would run as root unasked.
     """
     c.JupyterHub.spawner_class = _lease_spawner(c, spawner_class)
+    read_profiles(_read(c.LeaseSpawner, "profiles"), c.JupyterHub.spawner_class)
     as_owner = (jobs_as or _jobs_as(c)) == "owner"
     data = "/var/lib" if as_owner else jupyter_data_dir()
     folder = Path(state_dir or Path(data) / "runai").expanduser().absolute()

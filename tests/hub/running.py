@@ -51,6 +51,7 @@ c.JupyterHub.load_roles = [
     }},
     {{"name": "runai-admin", "services": ["tests"]}},
 ]
+{more}
 hub_spawner.configure(
     c, state_dir="{folder}/pool", pool_file="{folder}/pool.yaml", declared_gpus={gpus}, jobs_as={jobs_as!r}
 )
@@ -81,7 +82,8 @@ def eventually(what: str, found: Callable[[], Any], patience: float = PATIENCE) 
 class Hub:
     """A hub in its own folder. `api` is the hub's REST API with all rights, `scheduler` the pool's.
 
-    With `system_users`, its users are this machine's, and it has the defaults of `configure`.
+    `more` is added to its configuration. With `system_users`, its users are this machine's, and it has the defaults of
+    `configure`.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class Hub:
         spawner: str = "",
         port: int | None = None,
         password: str = PASSWORD,
+        more: str = "",
     ) -> None:
         self.folder = folder
         self.environment: dict[str, str] = {}
@@ -111,6 +114,7 @@ class Hub:
                 jobs_as=None if system_users else "scheduler",
                 password=password,
                 token=TOKEN,
+                more=more,
             )
         )
         self.api = httpx.Client(

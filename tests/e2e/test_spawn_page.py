@@ -1,0 +1,76 @@
+"""The page on which a user starts a server, in a real browser: profiles, and who holds the quota."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.hub.running import PASSWORD, Hub, eventually
+from tests.hub.test_profiles import PROFILES
+
+from .test_administration import shots
+
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.needs("node")]
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    hub = Hub(tmp_path_factory.mktemp("hub"), more=PROFILES)
+    hub.start()
+    yield hub
+    hub.clean()
+
+
+@pytest.fixture
+def page(hub: Hub, browser: Browser) -> Iterator[Page]:
+    """The page of a start, for ada."""
+    context = browser.new_context(viewport={"width": 1360, "height": 900})
+    context.set_default_timeout(60_000)
+    page = context.new_page()
+    page.goto(f"{hub.url}/hub/login?next=%2Fhub%2Fspawn")
+    page.fill("#username_input", "ada")
+    page.fill("#password_input", PASSWORD)
+    page.click("#login_submit")
+    yield page
+    context.close()
+
+
+def test_over_quota_a_user_stops_another_server_and_starts_with_a_profile(hub: Hub, page: Page) -> None:
+    one = page.get_by_role("radio", name="One GPU")
+    expect(one).to_be_enabled()
+    expect(page.get_by_role("radio", name="Small")).to_be_checked()
+    expect(page.get_by_text("Your servers hold")).to_have_count(0)
+    shots(page, "spawn-profiles")
+
+    hub.api.post("/users/ada/servers/thesis", json={"profile": "One GPU"}).raise_for_status()
+    eventually("the other server runs", lambda: hub.api.get("/users/ada").json()["servers"]["thesis"]["ready"])
+    page.reload()
+    expect(one).to_be_disabled()
+    expect(page.get_by_role("group", name="Your servers hold 1 of your fixed quota of 1")).to_contain_text("thesis")
+    shots(page, "spawn-over-quota")
+
+    page.get_by_role("button", name="Stop server thesis").click()
+    expect(one).to_be_enabled()
+    expect(page.get_by_text("Your servers hold")).to_have_count(0)
+    one.check()
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_url("**/user/ada/lab**")
+    session = hub.session("ada")
+    assert session is not None
+    assert (session.server, session.gpus) == ("", 1)
+    hub.stop_server("ada")
+
+
+def test_a_server_that_cannot_be_stopped_is_said_so(hub: Hub, page: Page) -> None:
+    hub.api.post("/users/ada/servers/thesis", json={"profile": "One GPU"}).raise_for_status()
+    eventually("the other server runs", lambda: hub.api.get("/users/ada").json()["servers"]["thesis"]["ready"])
+    page.reload()
+    page.route("**/hub/api/users/**", lambda route: route.fulfill(status=503, json={"message": "The hub is busy."}))
+    stop = page.get_by_role("button", name="Stop server thesis")
+    stop.click()
+    expect(page.get_by_role("alert").filter(has_text="Not stopped: The hub is busy.")).to_be_visible()
+    expect(stop).to_be_enabled()
+    hub.api.delete("/users/ada/servers/thesis").raise_for_status()
+    eventually("it has stopped", lambda: hub.session("ada") is None)
