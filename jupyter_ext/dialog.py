@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,19 +22,17 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from tornado.web import authenticated
 
 from jupyter_ext import scheduling, sending
+from jupyter_ext.cloning import RUN, cloned, form_of, words
 from jupyter_ext.proxy import MAX_BODY, RunaiHandler
 from scheduler.client import Address, Client
 from scheduler.errors import Invalid, Misused, NotFound, RunaiError, TooLarge
 from scheduler.files.bundle import survey
 from scheduler.model import JobKind
-from scheduler.schema import DryRunView
+from scheduler.schema import DryRunView, JobSubmit
 from scheduler.submission import jobfile, notebooks
 from scheduler.submission.arguments import in_words
 from scheduler.submission.options import BY_NAME, Interface
 from scheduler.submission.programs import SCRIPT, Program, program_of
-
-RUN = "run"
-"""The field of the form that says what to run."""
 
 CELL = Program(JobKind.CELL, "cell", ("python",))
 ANYTHING = Program(JobKind.COMMAND, "job", ("python",))
@@ -45,13 +42,17 @@ F = TypeVar("F", bound=BaseModel)
 
 
 class Form(BaseModel):
-    """What the dialog sends: a line such as `train.py --epochs 3`, its folder, and the options as text."""
+    """What the dialog sends: a line such as `train.py --epochs 3`, its folder, and the options as text.
+
+    A clone of the job `like` has its program and its files.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    folder: str
+    folder: str = ""
     run: str
     options: dict[str, str]
+    like: str | None = None
 
 
 class DryRunForm(BaseModel):
@@ -62,6 +63,7 @@ class DryRunForm(BaseModel):
     folder: str = ""
     run: str | None = None
     options: dict[str, str]
+    like: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ class Sent:
 def send(form: Form, folder: Path, address: Address) -> Sent:
     """Submit a form. Raises `RunaiError`, with the field of the form at fault."""
     values = _values(form)
+    if form.like is not None:
+        return _send_clone(form.like, form.run, values, address)
     try:
         program = _program(form.run, folder, values)
     except RunaiError as error:
@@ -93,8 +97,7 @@ def send(form: Form, folder: Path, address: Address) -> Sent:
         with Client(address.url, address.token, address.folder) as client:
             sent = sending.put_files(client, given, program, sent, folder, said.append)
             if "schedule" in values:
-                added = scheduling.put(client, values, sent)
-                return Sent(added.id, added.name, added.project, 0, " ".join(said), added.next_run)
+                return _schedule(client, values, sent, " ".join(said))
             array = jobfile.array_of(given, sent)
             jobs = [client.submit(sent)] if array is None else client.submit_array(array).jobs
     except RunaiError as error:
@@ -103,10 +106,34 @@ def send(form: Form, folder: Path, address: Address) -> Sent:
     return Sent(job.array or job.id, sent.name or job.name, job.project, len(jobs), " ".join(said))
 
 
+def _send_clone(like: str, run: str, values: Mapping[str, Any], address: Address) -> Sent:
+    try:
+        with Client(address.url, address.token, address.folder) as client:
+            sent = cloned(client.submission(like), run, values)
+            scheduling.check(values, {}, None)
+            if "schedule" in values:
+                return _schedule(client, values, sent)
+            job = client.submit(sent)
+    except RunaiError as error:
+        raise at_field(error, values) from None
+    return Sent(job.id, job.name, job.project, 1, "")
+
+
+def _schedule(client: Client, values: Mapping[str, Any], sent: JobSubmit, files: str = "") -> Sent:
+    added = scheduling.put(client, values, sent)
+    return Sent(added.id, added.name, added.project, 0, files, added.next_run)
+
+
 def dry_run(form: DryRunForm, folder: Path, address: Address) -> DryRunView:
     """What would happen if this were submitted now. Raises `RunaiError`, except for the program, which need not be
     known yet."""
     values = {name: value_of(name, text) for name, text in form.options.items()}
+    if form.like is not None:
+        try:
+            with Client(address.url, address.token, address.folder) as client:
+                return client.dry_run(cloned(client.submission(form.like), form.run or "", values))
+        except RunaiError as error:
+            raise at_field(error, values) from None
     try:
         program = CELL if form.run is None else _program(form.run, folder, values)
     except RunaiError:
@@ -152,28 +179,23 @@ def value_of(name: str, text: str) -> Any:
 
 def _program(run: str, folder: Path, values: Mapping[str, Any]) -> Program:
     """A script or a notebook with its arguments, or a command."""
-    try:
-        words = shlex.split(run)
-    except ValueError as error:
-        raise Misused(f"This cannot be read: {str(error).lower()}.") from None
-    if not words:
-        raise Misused("Write what to run: a script, a notebook or a command.")
-    of_file = words[0].endswith((SCRIPT, notebooks.SUFFIX))
-    if len(words) > 1 and words[0].endswith(notebooks.SUFFIX):
-        raise Misused(f"A notebook takes parameters, not arguments; write {words[0]} alone.")
+    line = words(run)
+    of_file = line[0].endswith((SCRIPT, notebooks.SUFFIX))
+    if len(line) > 1 and line[0].endswith(notebooks.SUFFIX):
+        raise Misused(f"A notebook takes parameters, not arguments; write {line[0]} alone.")
     parameters = values.get("notebook_parameters")
-    if parameters and not words[0].endswith(notebooks.SUFFIX):
+    if parameters and not line[0].endswith(notebooks.SUFFIX):
         label = BY_NAME["notebook_parameters"].label
         raise Misused(f"{label} are for notebooks; write arguments after the script.", field="notebook_parameters")
     found = program_of(
-        words[:1] if of_file else (),
-        words[1:] if of_file else words,
+        line[:1] if of_file else (),
+        line[1:] if of_file else line,
         folder,
         line="",
         parameters=parameters,
         patterns=values.get("in", ()),
     )
-    assert found is not None, words
+    assert found is not None, line
     return found
 
 
@@ -254,3 +276,23 @@ class FilesHandler(FormHandler):
             self.problem(error)
             return
         self.finish(json.dumps({"files": len(listing.entries), "size": listing.size}))
+
+
+class CloneHandler(FormHandler):
+    """`/runai/form?job=ID`: the form of a clone of one of the user's jobs."""
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        try:
+            address = await self.settings["runai_upstream"].address()
+            job = await asyncio.to_thread(_submission, self.get_query_argument("job", ""), address)
+        except RunaiError as error:
+            self.problem(error)
+            return
+        self.finish(json.dumps(form_of(job)))
+
+
+def _submission(job: str, address: Address) -> JobSubmit:
+    with Client(address.url, address.token, address.folder) as client:
+        return client.submission(job)

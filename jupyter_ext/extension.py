@@ -15,7 +15,7 @@ from traitlets import Bool
 from jupyter_ext.activity import ActivityHandler, ActivityReports, holds_gpus
 from jupyter_ext.cell_line import CellLineHandler
 from jupyter_ext.connection import Mode
-from jupyter_ext.dialog import DryRunHandler, FilesHandler, SubmitHandler
+from jupyter_ext.dialog import CloneHandler, DryRunHandler, FilesHandler, SubmitHandler
 from jupyter_ext.frontend import ROOT
 from jupyter_ext.proxy import EventsHandler, ProxyHandler, StatusHandler, StreamHandler
 from jupyter_ext.relay import Relay
@@ -52,6 +52,7 @@ class RunaiExtension(ExtensionApp):
             (r"/runai/jobs", SubmitHandler),
             (r"/runai/dry-run", DryRunHandler),
             (r"/runai/files", FilesHandler),
+            (r"/runai/form", CloneHandler),
             (r"/runai/line", CellLineHandler),
             (r"/runai/activity", ActivityHandler),
             (r"/runai/api/v1/events", EventsHandler),

@@ -76,6 +76,7 @@ class AsyncClient:
     submit_array = _method(calls.submit_array)
     jobs = _method(calls.jobs)
     job = _method(calls.job)
+    submission = _method(calls.submission)
     explain = _method(calls.explain)
     cancel = _method(calls.cancel)
     pause = _method(calls.pause)

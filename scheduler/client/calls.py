@@ -261,6 +261,11 @@ def job(job_id: str) -> Call[JobView]:
     return Call("GET", f"jobs/{quote(job_id, safe='')}", _view(JobView))
 
 
+def submission(job_id: str) -> Call[JobSubmit]:
+    """A job of the caller's as it was submitted."""
+    return Call("GET", f"jobs/{quote(job_id, safe='')}/submission", _view(JobSubmit))
+
+
 def explain(job_id: str) -> Call[Explanation]:
     """Why a job is in its state, and what it waits for."""
     return Call("GET", f"jobs/{quote(job_id, safe='')}/explain", _view(Explanation))

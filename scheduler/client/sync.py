@@ -81,6 +81,7 @@ class Client:
     submit_array = _method(calls.submit_array)
     jobs = _method(calls.jobs)
     job = _method(calls.job)
+    submission = _method(calls.submission)
     explain = _method(calls.explain)
     cancel = _method(calls.cancel)
     pause = _method(calls.pause)

@@ -14,7 +14,7 @@ from scheduler.schema import ArrayMember, ArraySubmit, JobSubmit
 
 from .conftest import Hub
 from .test_first_light import client_of, in_the_lab, shot
-from .test_submit_dialog import THEMES
+from .test_submit_dialog import THEMES, field
 
 __all__ = ["in_the_lab"]
 
@@ -55,6 +55,30 @@ def test_an_array_is_one_row_that_unfolds_and_is_cancelled_whole(hub: Hub, in_th
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Cancel the jobs").click()
     expect(group).to_contain_text("12 of 12 done · 10 cancelled")
+
+
+def test_a_job_is_sent_again_with_other_options(hub: Hub, in_the_lab: Callable[..., Page]) -> None:
+    page = in_the_lab("ivy")
+    page.get_by_role("tab", name="GPU pool").click()
+    with client_of(hub, "ivy") as client:
+        first = client.submit(JobSubmit(name="first", command=["echo", "one"], gpus=0, max_runtime=3600))
+        row = page.locator(".runai-Job", has_text="first")
+        row.hover()
+        row.get_by_role("button", name="Open first").click()
+        page.locator(".runai-JobPage").get_by_role("button", name="Clone…").click()
+        dialog = page.locator(".runai-SubmitDialog")
+        expect(dialog).to_contain_text("Runs with the files that were sent with first.")
+        expect(field(dialog, "Maximum run time")).to_have_value("3600s")
+        shot(page, "submit-dialog-clone")
+        field(dialog, "Run").fill("echo two")
+        field(dialog, "Name").fill("second")
+        expect(dialog.get_by_role("status")).to_contain_text("Starts now")
+        dialog.get_by_role("button", name="Send").click()
+        expect(dialog).to_have_count(0)
+        expect(page.locator(".runai-Job", has_text="second")).to_contain_text("succeeded")
+        (second,) = [job for job in client.jobs(mine=True).jobs if job.name == "second"]
+        assert client.log(second.id) == b"two\n"
+        assert client.submission(second.id).max_runtime == client.submission(first.id).max_runtime
 
 
 def test_a_job_has_a_view_of_its_own_which_comes_back_after_a_reload(hub: Hub, in_the_lab: Callable[..., Page]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -272,3 +273,62 @@ async def test_an_invalid_form_is_refused_with_its_parts(jp_fetch: Any) -> None:
             await jp_fetch("runai", path, method="POST", body='["x"]')
         assert refused.value.response is not None
         assert json.loads(refused.value.response.body)["detail"] == f"This form has {parts}."
+
+
+async def form_of(fetch: Any, job: str) -> Any:
+    return json.loads((await fetch("runai", "form", params={"job": job})).body)
+
+
+async def test_a_clone_has_the_files_of_its_job_and_other_options(
+    jp_fetch: Any, folder: Path, pool: RunningPool
+) -> None:
+    sent = await send(jp_fetch, "train.py --epochs 3", gpus="0", env="A=1", max_runtime="1h", memory_gib="1GiB")
+    form = await form_of(jp_fetch, sent["id"])
+    assert form == {
+        "run": f"{sys.executable} train.py --epochs 3",
+        "fixed": False,
+        "options": {
+            "name": "train.py",
+            "project": "default",
+            "gpus": "0",
+            "memory_gib": "1GiB",
+            "env": "A=1",
+            "max_runtime": "3600s",
+        },
+    }
+    (folder / "shapes.py").write_text("AREA = 7\n")
+    body = {
+        "like": sent["id"],
+        "run": f"{sys.executable} train.py --epochs 4",
+        "options": {**form["options"], "name": "again"},
+    }
+    tried = json.loads((await jp_fetch("runai", "dry-run", method="POST", body=json.dumps(body))).body)
+    assert tried["starts"]
+    again = json.loads((await jp_fetch("runai", "jobs", method="POST", body=json.dumps(body))).body)
+    job = await asyncio.to_thread(pool.client.wait, again["id"], 60)
+    assert (job.name, job.state) == ("again", JobState.SUCCEEDED)
+    assert pool.client.log(job.id) == b"6 --epochs 4\n"
+
+
+async def test_a_clone_is_refused_at_its_field(jp_fetch: Any, folder: Path) -> None:
+    sent = await send(jp_fetch, "train.py", gpus="0")
+    for body, field, sentence in (
+        ({"run": "'", "options": {}}, "run", "This cannot be read: no closing quotation."),
+        ({"run": "python train.py", "options": {"gpus": "64"}}, "gpus", "64 GPUs"),
+    ):
+        with pytest.raises(HTTPClientError) as refused:
+            await jp_fetch("runai", "jobs", method="POST", body=json.dumps({"like": sent["id"], **body}))
+        assert refused.value.response is not None
+        answer = json.loads(refused.value.response.body)
+        assert answer["field"] == field
+        assert sentence in answer["detail"]
+    with pytest.raises(HTTPClientError) as refused:
+        await form_of(jp_fetch, "jnone")
+    assert refused.value.code == 404
+
+
+@pytest.mark.parametrize("path", ["form", "files"])
+async def test_a_form_needs_a_login(jp_fetch: Any, path: str) -> None:
+    with pytest.raises(HTTPClientError) as refused:
+        await jp_fetch("runai", path, headers={"Authorization": "token wrong"})
+    assert refused.value.code == 403

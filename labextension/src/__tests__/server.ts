@@ -50,6 +50,9 @@ export class Server implements ITransport {
       this.looked.push(path);
       return json({ files: path.includes('in=') ? 1 : 2, size: 62 });
     }
+    if (path.startsWith('form')) {
+      return json({ run: 'train.py --epochs 3', fixed: false, options: { gpus: '2' } });
+    }
     if (path === 'line') {
       return this._line(JSON.parse(init.body as string) as { line: string; options?: Record<string, string> });
     }

@@ -88,6 +88,12 @@ function Page({
             <ActionIcon name="copy" />
             {trans.__('Copy id')}
           </button>
+          {actions.clone && mine && (
+            <button type="button" className="runai-TextAction" onClick={() => void actions.clone?.(job)}>
+              <ActionIcon name="add" />
+              {trans.__('Clone…')}
+            </button>
+          )}
           {actions.changePriority && mayAct(job, state.me) && !isFinal(job.state) && (
             <button type="button" className="runai-TextAction" onClick={() => void actions.changePriority?.(job)}>
               <ActionIcon name="priority" />

@@ -4,7 +4,15 @@ import { bytes, outcome } from '../model/format';
 import { OPTIONS, type OfferKind, type SubmitOption } from '../model/options';
 import type { IPoolModel, PoolState } from '../model/state';
 import { timesInWords } from '../model/schedules';
-import { JobSubmission, RUN, SCHEDULE, TIME_ZONE, type Submission, type SubmissionState } from '../model/submission';
+import {
+  CloneSubmission,
+  JobSubmission,
+  RUN,
+  SCHEDULE,
+  TIME_ZONE,
+  type Submission,
+  type SubmissionState
+} from '../model/submission';
 import type { Trans } from '../trans';
 import { useNow, usePool, useTrans } from './hooks';
 import { TimesField } from './timesfield';
@@ -32,7 +40,7 @@ export function SubmitForm({ submission, model }: SubmitFormProps): ReactElement
   const pool = usePool(model);
   const state = useSubmission(submission);
   const form = useRef<HTMLDivElement>(null);
-  const [open, setOpen] = useState(() => Object.keys(state.values).some(isFolded));
+  const [open, setOpen] = useState(() => Object.keys(state.values).some(name => name !== 'name' && isFolded(name)));
   const field = state.refusal?.field ?? null;
   const folded = field !== null && isFolded(field);
   const shown = field === RUN || OPTIONS.some(option => option.name === field);
@@ -68,7 +76,21 @@ export function SubmitForm({ submission, model }: SubmitFormProps): ReactElement
   const applies = (option: SubmitOption) => submission.takes(option.name);
   return (
     <div className="runai-Submit" ref={form}>
-      {submission instanceof JobSubmission && <RunField submission={submission} state={state} />}
+      {submission instanceof JobSubmission && (
+        <RunField submission={submission} state={state} help={filesInWords(submission, state, trans)} />
+      )}
+      {submission instanceof CloneSubmission && !submission.fixed && (
+        <RunField
+          submission={submission}
+          state={state}
+          help={trans.__('Runs with the files that were sent with %1.', submission.like.name)}
+        />
+      )}
+      {submission instanceof CloneSubmission && submission.fixed && (
+        <div className="runai-Field-help">
+          {trans.__('Runs the code with the variables and the files that were sent with %1.', submission.like.name)}
+        </div>
+      )}
       <div className="runai-Submit-fields">{BASIC.filter(applies).map(asked)}</div>
       <DryRun found={state.refusal ? null : state.dryRun} values={state.values} />
       <details open={open} onToggle={event => setOpen(event.currentTarget.open)}>
@@ -129,11 +151,12 @@ function useSubmission(submission: Submission): SubmissionState {
 }
 
 interface RunFieldProps {
-  submission: JobSubmission;
+  submission: JobSubmission | CloneSubmission;
   state: SubmissionState;
+  help: string;
 }
 
-function RunField({ submission, state }: RunFieldProps): ReactElement {
+function RunField({ submission, state, help }: RunFieldProps): ReactElement {
   const trans = useTrans();
   const id = useId();
   const problem = state.refusal?.field === RUN ? state.refusal.sentence : null;
@@ -153,7 +176,7 @@ function RunField({ submission, state }: RunFieldProps): ReactElement {
         onChange={event => submission.setRun(event.target.value)}
       />
       <Said id={`${id}-said`} problem={problem}>
-        {filesInWords(submission, state, trans)}
+        {help}
       </Said>
     </div>
   );

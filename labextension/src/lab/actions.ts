@@ -7,11 +7,14 @@ import type { JobView, NotebookCellSubmit, ScheduleView } from '../model/api';
 import { cancelAll } from '../model/cancelling';
 import type { JobVerb, ScheduleVerb } from '../model/client';
 import type { JobGroup } from '../model/groups';
+import { CloneSubmission } from '../model/submission';
 import { DOMAIN } from './domain';
 import { JobWidget } from './jobwidget';
 import { LogWidget } from './logwidget';
 import { openCell } from './opencell';
+import { sendByDialog } from './submit';
 import { IJobActions, IPoolModel, OPEN_JOB } from './tokens';
+import { ServerTransport } from './transport';
 
 /** The actions on jobs, as JupyterLab performs them. */
 export const actionsPlugin: JupyterFrontEndPlugin<IJobActions> = {
@@ -29,6 +32,7 @@ export const actionsPlugin: JupyterFrontEndPlugin<IJobActions> = {
     restorer: ILayoutRestorer | null
   ): IJobActions => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
+    const server = new ServerTransport(app.serviceManager.serverSettings, 'runai');
     const logs = new WidgetTracker<MainAreaWidget<LogWidget>>({ namespace: 'runai-logs' });
 
     const pages = new WidgetTracker<MainAreaWidget<JobWidget>>({ namespace: 'runai-jobs' });
@@ -90,6 +94,15 @@ export const actionsPlugin: JupyterFrontEndPlugin<IJobActions> = {
           } catch (error) {
             Notification.error((error as Error).message, { autoClose: 8000 });
           }
+        }
+      },
+
+      async clone(job: JobView): Promise<void> {
+        try {
+          const submission = await CloneSubmission.of(server, job);
+          await sendByDialog(app, submission, model, trans.__('Clone %1', job.name), trans);
+        } catch (error) {
+          Notification.error((error as Error).message, { autoClose: 8000 });
         }
       },
 

@@ -59,14 +59,7 @@ export const submitPlugin: JupyterFrontEndPlugin<void> = {
     /** Shows the dialog. Returns what was submitted, or null if the user cancelled. */
     async function ask(title: string, folder: string, form: SentForm): Promise<JobSubmission | null> {
       const submission = new JobSubmission(server, contents.localPath(folder), form.run, form.values);
-      const sent = await submitDialog(submission, model, title, trans);
-      if (sent) {
-        Notification.success(inWords(sent, trans), {
-          autoClose: 8000,
-          actions: [{ label: trans.__('Show'), callback: () => app.shell.activateById(PANEL_ID) }]
-        });
-      }
-      return sent && submission;
+      return (await sendByDialog(app, submission, model, title, trans)) && submission;
     }
 
     app.commands.addCommand(SUBMIT.newJob, {
@@ -159,6 +152,24 @@ function inWords(sent: Sent, trans: Trans): string {
   return sent.jobs > 1
     ? trans.__('%1: %2 jobs were sent to project %3.', sent.name, sent.jobs, sent.project)
     : trans.__('%1 was sent to project %2.', sent.name, sent.project);
+}
+
+/** Shows the form until it is submitted, or cancelled: then null. Tells what was submitted. */
+export async function sendByDialog(
+  app: JupyterFrontEnd,
+  submission: Submission<Sent>,
+  model: Model,
+  title: string,
+  trans: Trans
+): Promise<Sent | null> {
+  const sent = await submitDialog(submission, model, title, trans);
+  if (sent) {
+    Notification.success(inWords(sent, trans), {
+      autoClose: 8000,
+      actions: [{ label: trans.__('Show'), callback: () => app.shell.activateById(PANEL_ID) }]
+    });
+  }
+  return sent;
 }
 
 /** Shows the form until it is submitted, or cancelled: then null. */

@@ -19,6 +19,9 @@ export const TIME_ZONE = 'timezone';
 /** The field of the variables that a cell returns. */
 const OUTPUTS = 'outputs';
 
+/** What a clone has from its job, and what would make several jobs of it. */
+const OF_FILES = new Set([OUTPUTS, PARAMETERS, 'in', 'no_files', 'after', 'array', 'sweep', 'max_parallel']);
+
 /** The magic that runs a cell on the pool, at the start of its first line. */
 export const CELL_MAGIC = '%%runai_train';
 
@@ -225,6 +228,48 @@ export class JobSubmission extends Submission<Sent> {
   }
 
   private _looking: AbortController | null = null;
+}
+
+/** A job once more: its program and its files, with other options. */
+export class CloneSubmission extends Submission<Sent> {
+  private constructor(
+    server: ITransport,
+    readonly like: { readonly id: string; readonly name: string },
+    /** Whether it runs a cell or a notebook, whose command line is not the user's. */
+    readonly fixed: boolean,
+    run: string,
+    values: Record<string, string>
+  ) {
+    super(server, values, run);
+  }
+
+  /** A submission that starts from the options of a job. */
+  static async of(server: ITransport, job: { id: string; name: string }): Promise<CloneSubmission> {
+    const path = `form?${new URLSearchParams({ job: job.id })}`;
+    const form = await asked<{ run: string; fixed: boolean; options: Record<string, string> }>(server, path, {});
+    return new CloneSubmission(server, job, form.fixed, form.run, form.options);
+  }
+
+  override takes(option: string): boolean {
+    return !OF_FILES.has(option) && super.takes(option);
+  }
+
+  setRun(run: string): void {
+    this.change({ run, ...this.answered(RUN) });
+  }
+
+  /** The files are those of the job. */
+  look(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  protected ask(options: Record<string, string>): Promise<Sent> {
+    return asked<Sent>(this.server, 'jobs', { method: 'POST', body: JSON.stringify({ ...this.runs, options }) });
+  }
+
+  protected get runs(): object {
+    return { like: this.like.id, run: this.state.run };
+  }
 }
 
 /** The magic line that runs a cell on the pool. */

@@ -5,7 +5,7 @@ import { Scheduler } from '../../__tests__/scheduler';
 import { SENT, Server, STARTS } from '../../__tests__/server';
 import { OPTIONS } from '../../model/options';
 import { PoolModel } from '../../model/pool';
-import { JobSubmission, type Sent } from '../../model/submission';
+import { CloneSubmission, JobSubmission, type Sent } from '../../model/submission';
 import { plain } from '../../trans';
 import { submitDialog } from '../submit';
 
@@ -125,6 +125,22 @@ describe('the submit dialog', () => {
     expect(screen.queryByLabelText('Time zone')).toBeNull();
     await press('Send');
     expect(server.forms[0]!.options).toEqual({});
+  });
+
+  it('clones a job with its program, and leaves out what is of its files', async () => {
+    const submission = await CloneSubmission.of(server, { id: 'j-1', name: 'first' });
+    await act(async () => {
+      sent = submitDialog(submission, model, 'Clone first', plain);
+    });
+    const dialog = await screen.findByRole('dialog');
+    expect(dialog.textContent).toContain('Runs with the files that were sent with first.');
+    expect(field('Run').value).toBe('train.py --epochs 3');
+    for (const label of ['Files', 'Sweep', 'Start after', 'Returned variables']) {
+      expect(screen.queryByLabelText(label)).toBeNull();
+    }
+    write('Run', 'train.py --epochs 4');
+    await press('Send');
+    expect(server.forms).toEqual([{ like: 'j-1', run: 'train.py --epochs 4', options: { gpus: '2' } }]);
   });
 
   it('closes after submission', async () => {
