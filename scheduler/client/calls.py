@@ -42,9 +42,6 @@ from scheduler.schema import (
     ProjectEntry,
     ProjectList,
     ProjectView,
-    SessionList,
-    SessionOpen,
-    SessionView,
     UsageReport,
     UserList,
 )
@@ -339,28 +336,6 @@ def digest_of(bundle: bytes | Path) -> str:
         return hashlib.sha256(bundle).hexdigest()
     with bundle.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-# -- sessions -----------------------------------------------------------------------------------------------
-
-
-def open_session(session: SessionOpen) -> Call[SessionView]:
-    """Lease GPUs for a user's server; returns when the lease is granted."""
-    return Call("POST", "sessions", _view(SessionView), patient=True, **_json(session))
-
-
-def close_session(session_id: str) -> Call[SessionView]:
-    return Call("DELETE", f"sessions/{quote(session_id, safe='')}", _view(SessionView), repeatable=False)
-
-
-def stop_session(session_id: str) -> Call[None]:
-    """Stop the notebook server of a session, which gives its GPUs back."""
-    return Call("POST", f"sessions/{quote(session_id, safe='')}/stop", _nothing, repeatable=False, patient=True)
-
-
-def sessions() -> Call[list[SessionView]]:
-    """The caller's sessions; for an administrator all sessions."""
-    return Call("GET", "sessions", lambda response: _view(SessionList)(response).sessions)
 
 
 # -- streams ------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
-from scheduler.client import calls, schedulecalls
+from scheduler.client import calls, schedulecalls, sessioncalls
 from scheduler.client.calls import Call, Stream
 from scheduler.client.finding import Address, find
 from scheduler.client.refusals import error_of, unreachable
@@ -98,10 +98,10 @@ class Client:
     schedule_run = _method(schedulecalls.schedule_run)
     has_bundle = _method(calls.has_bundle)
     put_bundle = _method(calls.put_bundle)
-    open_session = _method(calls.open_session)
-    close_session = _method(calls.close_session)
-    stop_session = _method(calls.stop_session)
-    sessions = _method(calls.sessions)
+    open_session = _method(sessioncalls.open_session)
+    close_session = _method(sessioncalls.close_session)
+    stop_session = _method(sessioncalls.stop_session)
+    sessions = _method(sessioncalls.sessions)
 
     def __init__(self, url: str, token: str, folder: Path | None = None, notebook: str = "") -> None:
         """`url` is the scheduler's base, before `/api/v1`. With its state folder, the token is sent only to the
