@@ -12,7 +12,7 @@ from scheduler.model import Framework, JobKind
 from scheduler.schema import JobSubmit
 
 WORDS = st.text("abc XYZ-_'\"$1", min_size=1, max_size=8).filter(str.strip)
-NAME = st.from_regex(r"[a-z][a-z0-9-]{0,8}", fullmatch=True)
+NAME = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
 SECONDS = st.integers(60, 10**6).map(lambda tenths: tenths / 10) | st.integers(60, 10**6).map(float)
 
 
