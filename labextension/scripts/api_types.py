@@ -44,6 +44,7 @@ VIEWS = (
     schema.DryRunView,
     schema.UsageReport,
     schema.WhatIfReport,
+    schema.DemandForecast,
     schema.WhatIfAsk,
     schema.UserList,
     schema.BuildQuotaEntry,

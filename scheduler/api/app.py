@@ -21,6 +21,7 @@ from scheduler.api.connections import Connections
 from scheduler.api.context import Context
 from scheduler.api.displays import DisplayHandler
 from scheduler.api.events import EventsHandler, StreamHandler
+from scheduler.api.forecast import ForecastHandler
 from scheduler.api.gpus import GpuHistoryHandler, NodeGpusHandler
 from scheduler.api.jobs import (
     ArraysHandler,
@@ -76,6 +77,7 @@ ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/api/v1/audit", AuditHandler),
     ("/api/v1/usage", UsageHandler),
     ("/api/v1/usage.csv", UsageTableHandler),
+    ("/api/v1/usage/forecast", ForecastHandler),
     ("/api/v1/usage/record", RecordHandler),
     ("/api/v1/usage/what-if", WhatIfHandler),
     ("/api/v1/nodes/{node}/drain", DrainHandler),

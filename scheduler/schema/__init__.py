@@ -73,7 +73,7 @@ from scheduler.schema.submission import (
     SessionOpen,
 )
 from scheduler.schema.usage import Dimension, Every, UsageReport, UsageRow
-from scheduler.schema.whatif import OutcomeView, SideView, WhatIfAsk, WhatIfReport
+from scheduler.schema.whatif import DemandForecast, ForecastHour, OutcomeView, SideView, WhatIfAsk, WhatIfReport
 from scheduler.schema.wire import (
     NAME,
     AfterId,
@@ -99,6 +99,7 @@ __all__ = [
     "BuildQuotaEntry",
     "Change",
     "DefaultsEntry",
+    "DemandForecast",
     "Digest",
     "Dimension",
     "DisplayLine",
@@ -109,6 +110,7 @@ __all__ = [
     "Every",
     "Explanation",
     "FileSubmit",
+    "ForecastHour",
     "GitSubmit",
     "GpuHistory",
     "GpuMeasures",

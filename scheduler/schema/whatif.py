@@ -1,4 +1,4 @@
-"""What-if simulations of the API: the change, and how the recorded jobs fare with and without it. Times in seconds."""
+"""What the record of jobs tells, in the API: how they fare on a changed pool, and the demand to expect."""
 
 from __future__ import annotations
 
@@ -55,3 +55,24 @@ class WhatIfReport(Wire):
     recorded: SideView
     unchanged: SideView
     changed: SideView
+
+
+class ForecastHour(Wire):
+    low: float
+    median: float
+    high: float
+
+
+class DemandForecast(Wire):
+    """The GPUs that jobs hold or wait for, by the hour: the last week (`history`, up to `start`) and the forecast of
+    the next one (`hours`, from `start` on) from so many `weeks`. Empty while the record is shorter than a week."""
+
+    capacity: int
+    start: float
+    history: list[float]
+    hours: list[ForecastHour]
+    weeks: int
+    mean_absolute_error: float | None = Field(
+        description="in GPUs, of the forecast of last week from the weeks before; null if there are none"
+    )
+    within_range: float | None = Field(description="the share of the hours of last week that were in the range")

@@ -253,6 +253,13 @@ class Store:
         wanted = (job.submitted < until, or_(job.ended.is_(None), job.ended > since))
         return await self._read(lambda connection: _jobs(connection, *wanted, order=oldest, limit=limit))
 
+    async def demanded(self, since: float, until: float) -> list[tuple[float, float | None, int]]:
+        """When each of these jobs was submitted and ended, and the GPUs that it wants, in thousandths."""
+        job = tables.jobs.c
+        wanted = (job.submitted < until, or_(job.ended.is_(None), job.ended > since))
+        query = select(job.submitted, job.ended, job.gpus).where(*wanted)
+        return await self._read(lambda connection: [(row[0], row[1], row[2]) for row in connection.execute(query)])
+
     async def programs(self, after: str, limit: int) -> list[tuple[str, Program]]:
         """The ids and programs of jobs, by id, beginning after `after`."""
         job = tables.jobs.c

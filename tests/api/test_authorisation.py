@@ -39,6 +39,7 @@ GET    /api/v1/pool/snapshot                 401 401 403 403 403 403 403 200 401
 GET    /api/v1/audit                         401 401 403 403 403 403 403 200 401
 GET    /api/v1/usage                         401 401 403 200 200 200 200 200 401
 GET    /api/v1/usage.csv                     401 401 403 200 200 200 200 200 401
+GET    /api/v1/usage/forecast                401 401 403 403 403 403 403 200 401
 GET    /api/v1/usage/record                  401 401 403 403 403 403 403 200 401
 POST   /api/v1/usage/what-if                 401 401 403 403 403 403 403 422 401
 PUT    /api/v1/nodes/{node}/drain            401 401 403 403 403 403 403 204 401

@@ -97,3 +97,21 @@ async def test_a_simulation_without_an_answer_is_an_error(monkeypatch: pytest.Mo
     monkeypatch.setattr(whatifprocess, "PROGRAM", (sys.executable, "-c", "raise SystemExit(1)"))
     with pytest.raises(Unavailable, match="for lack of time or memory; give a shorter span"):
         await Simulations().run("{}", {})
+
+
+async def test_the_demand_is_forecast_from_the_record_against_the_capacity(open_pool: Open) -> None:
+    now = 1_772_323_200.0
+    live = await open_pool(
+        clock=lambda: now,
+        node_pools=[{"name": "train", "environment": "train"}],
+        projects=[{"name": "a", **EVERYBODY}],
+    )
+    assert (await live.get("usage/forecast"))["hours"] == []
+    runs = await live.submit(project="a", gpus=4)
+    await live.submit(project="a", gpus=4, workers=2)
+    assert await live.runs(runs) == [runs]
+    now += 15 * 86_400
+    found = await live.get("usage/forecast")
+    assert (found["capacity"], found["weeks"], len(found["history"])) == (8, 2, 168)
+    assert found["hours"] == [{"low": 12, "median": 12, "high": 12}] * 168
+    assert (found["mean_absolute_error"], found["within_range"]) == (0, 1)

@@ -2,6 +2,7 @@
 import type {
   Applied,
   AuditEntry,
+  DemandForecast,
   DisplayLine,
   Explanation,
   GpuHistory,
@@ -55,6 +56,7 @@ export class Scheduler implements ITransport {
   /** Newest first, one per page. */
   audit: AuditEntry[] = [];
   usage: UsageRow[] = [];
+  forecast: DemandForecast | null = null;
   whatIf: WhatIfReport | null = null;
   readonly simulated: WhatIfAsk[] = [];
   gpus: NodeGpus = { node: 'n1', measured: false, gpus: [] };
@@ -106,6 +108,9 @@ export class Scheduler implements ITransport {
         this.set({ ...this.jobs.get(id)!, ...(JSON.parse(String(init.body)) as Pick<JobView, 'priority'>) });
       }
       return this._job(id, what, url, init.method ?? 'GET');
+    }
+    if (url.pathname === '/usage/forecast') {
+      return json(this.forecast);
     }
     if (url.pathname === '/usage/what-if') {
       this.simulated.push(JSON.parse(String(init.body)) as WhatIfAsk);

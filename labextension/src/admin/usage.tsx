@@ -8,6 +8,7 @@ import type { Trans } from '../trans';
 import { BarChart, type Series } from './barchart';
 import { Card } from './card';
 import { Choice } from './choice';
+import { Forecast } from './forecast';
 import { periodName, periodsOf, spanName, spanOf, SPANS, type Span } from './spans';
 import { WhatIf } from './whatif';
 
@@ -107,6 +108,7 @@ export function UsageView({ client, admin }: { client: Client; admin: boolean })
           </p>
         )}
       </Card>
+      {admin && <Forecast client={client} />}
       {admin && <WhatIf client={client} />}
     </>
   );

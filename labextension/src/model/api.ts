@@ -91,6 +91,22 @@ export interface DefaultsEntry {
 }
 
 /**
+ * The GPUs that jobs hold or wait for, by the hour: the last week (history, up to start) and the forecast of
+ * the next one (hours, from start on) from so many weeks. Empty while the record is shorter than a week.
+ */
+export interface DemandForecast {
+  capacity: number;
+  start: number;
+  history: number[];
+  hours: ForecastHour[];
+  weeks: number;
+  /** in GPUs, of the forecast of last week from the weeks before; null if there are none */
+  mean_absolute_error: number | null;
+  /** the share of the hours of last week that were in the range */
+  within_range: number | null;
+}
+
+/**
  * One output message of a job, in the format of nbformat, or an update_display_data or clear_output.
  *
  * log and display are the position after it: pass them with attempt to continue there.
@@ -234,6 +250,12 @@ export interface FileSubmit {
   path: string;
   blobs: string[];
   executable: boolean;
+}
+
+export interface ForecastHour {
+  low: number;
+  median: number;
+  high: number;
 }
 
 /** How the workers of a job find each other: in the way that the framework's scripts expect, or not at all. */

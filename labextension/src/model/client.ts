@@ -2,6 +2,7 @@
 import type {
   Applied,
   AuditPage,
+  DemandForecast,
   DisplayLine,
   Explanation,
   GpuHistory,
@@ -127,6 +128,11 @@ export class Client {
   /** The same as CSV. */
   async usageTable(query: UsageQuery): Promise<Blob> {
     return (await this._send(`usage.csv?${searchOf(query)}`)).blob();
+  }
+
+  /** The forecast of the demand for GPUs for a week, by the hour. */
+  forecast(): Promise<DemandForecast> {
+    return this._json('usage/forecast');
   }
 
   /** Simulates the recorded jobs on the pool as it is and on a changed one, which may take minutes. */
