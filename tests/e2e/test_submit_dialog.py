@@ -88,6 +88,24 @@ def test_a_notebook_is_sent_from_its_toolbar_and_seen_in_the_status_bar(hub: Hub
     expect(status).not_to_contain_text("running")
 
 
+def test_a_command_is_sent_from_the_launcher_with_the_files_of_its_folder(hub: Hub, page: Page) -> None:
+    page.get_by_role("button", name=re.compile("^New Launcher [(]")).click()
+    card = page.locator(".jp-LauncherCard", has_text="New job…")
+    card.scroll_into_view_if_needed()
+    expect(card).to_have_attribute("title", "Send a script, a notebook or a command to the GPU pool")
+    shot(page, "launcher")
+    card.click()
+    dialog = page.locator(".runai-SubmitDialog")
+    expect(dialog).to_contain_text("Runs in a copy of the folder digits: 2 files")
+    field(dialog, "Run").fill("cat shapes.py")
+    dialog.get_by_role("button", name="Send").click()
+    expect(dialog).to_have_count(0)
+    with client_of(hub, "kim") as client:
+        job = the_job(client, "cat")
+        assert client.wait(job, timeout=60).state == "succeeded"
+        assert client.log(job) == b"AREA = 6\n"
+
+
 def test_an_error_is_shown_at_its_field_and_corrected_there(hub: Hub, page: Page) -> None:
     dialog = train(page, "train.py")
     field(dialog, "Run").fill("train.py --epochs 3")

@@ -1,11 +1,12 @@
 /**
- * Submits jobs from a dialog: “Train…” on a file, “New job” in the panel and in the command palette. The menu entries
- * are in schema/submit.json.
+ * Submits jobs from a dialog: “Train…” on a file, “New job” in the panel, the launcher and the command palette. The menu
+ * entries are in schema/submit.json.
  */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Dialog, ICommandPalette, Notification } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
+import { ILauncher } from '@jupyterlab/launcher';
 import { IStateDB } from '@jupyterlab/statedb';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
@@ -33,14 +34,15 @@ export const submitPlugin: JupyterFrontEndPlugin<void> = {
   description: 'Sends a script, a notebook or a command to the GPU pool by a dialog.',
   autoStart: true,
   requires: [IPoolModel],
-  optional: [IFileBrowserFactory, ICommandPalette, ITranslator, IStateDB],
+  optional: [IFileBrowserFactory, ICommandPalette, ITranslator, IStateDB, ILauncher],
   activate: (
     app: JupyterFrontEnd,
     model: Model,
     browsers: IFileBrowserFactory | null,
     palette: ICommandPalette | null,
     translator: ITranslator | null,
-    state: IStateDB | null
+    state: IStateDB | null,
+    launcher: ILauncher | null
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const server = new ServerTransport(app.serviceManager.serverSettings, 'runai');
@@ -66,9 +68,18 @@ export const submitPlugin: JupyterFrontEndPlugin<void> = {
       label: trans.__('New job…'),
       caption: trans.__('Send a script, a notebook or a command to the GPU pool'),
       icon: gpuIcon,
-      describedBy: { args: { type: 'object', properties: {} } },
-      execute: () =>
-        ask(trans.__('New job'), browsers?.tracker.currentWidget?.model.path ?? '', { run: '', values: {} })
+      describedBy: {
+        args: {
+          type: 'object',
+          properties: {
+            cwd: { type: 'string', description: "The folder; the file browser's where it is absent." }
+          }
+        }
+      },
+      execute: args => {
+        const folder = typeof args.cwd === 'string' ? args.cwd : (browsers?.tracker.currentWidget?.model.path ?? '');
+        return ask(trans.__('New job'), folder, { run: '', values: {} });
+      }
     });
     app.commands.addCommand(SUBMIT.trainFile, {
       label: trans.__('Train…'),
@@ -110,6 +121,7 @@ export const submitPlugin: JupyterFrontEndPlugin<void> = {
     for (const command of [SUBMIT.newJob, SUBMIT.trainNotebook]) {
       palette?.addItem({ command, category: trans.__('GPU pool') });
     }
+    launcher?.add({ command: SUBMIT.newJob, category: trans.__('GPU pool') });
   }
 };
 
