@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 from unittest.mock import patch
@@ -154,7 +154,8 @@ def end_all(folder: Path) -> None:
         except psutil.Error:
             continue
         if mine and process.pid != os.getpid() and process.pid not in {p.pid for p in psutil.Process().parents()}:
-            process.kill()
+            with suppress(psutil.NoSuchProcess):  # it may have ended just now
+                process.kill()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -93,7 +94,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     process.wait(60)
     for child in children:
-        if child.is_running():
+        with contextlib.suppress(psutil.NoSuchProcess):
             child.kill()
 
 

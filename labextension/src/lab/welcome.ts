@@ -23,6 +23,10 @@ export const welcomePlugin: JupyterFrontEndPlugin<void> = {
         return;
       }
       await settings.set('firstSteps', false);
+      // So do tabs that are restored; an empty main area has a launcher.
+      if ([...app.shell.widgets('main')].some(({ id }) => !id.startsWith('launcher'))) {
+        return;
+      }
       try {
         await app.serviceManager.contents.get(NOTEBOOK, { content: false });
       } catch {
