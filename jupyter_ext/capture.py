@@ -18,7 +18,7 @@ import socket
 import sys
 import threading
 import types
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,17 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
+class Needed:
+    """The variables that a cell takes along, each with the name of the function that uses it, if the cell does not
+    itself; names that are `withheld` from its functions."""
+
+    names: Names
+    variables: Mapping[str, Any]
+    users: Mapping[str, str]
+    withheld: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Captured:
     """The files for the bundle, the size of each variable in bytes, and the variables whose changes are not
     returned."""
@@ -66,25 +77,13 @@ def capture(
     given: Collection[str] = (),
     limit: int = 4 * 2**30,
 ) -> Captured:
-    """Capture the variables of `shell` that `cell` needs; `only` names them instead (an empty list: none).
-
-    Names that are `given` to it in the job are not captured.
+    """Capture the variables of `shell` that `cell` needs.
 
     Raises `NotSerializable`, or `SyntaxError` where the cell is not Python.
     """
     namespace: dict[str, Any] = shell.user_ns
-    names = names_of(cell.source, shell.transform_cell)
-    _check_outputs(outputs, names, {**namespace, **dict.fromkeys(given)})
-    if only is None:
-        wanted = [*names.needs, *(name for name in outputs if name not in names.assigns)]
-        found = _reach([name for name in wanted if name not in given], namespace)
-    else:
-        _check_only(only, namespace)
-        found = dict.fromkeys(only, "")
-    # With named variables, the cell must make the rest, and its functions find it in the job.
-    withheld = names.assigns - found.keys() if only is not None else frozenset()
-    variables = {name: namespace[name] for name in found}
-    packed = _pack(variables, found, names, namespace, withheld, limit)
+    needs = needed(cell.source, shell, outputs=outputs, only=only, given=given)
+    packed = _pack(needs, namespace, limit)
     about = {
         "source": cell.source,
         "number": cell.number,
@@ -102,11 +101,39 @@ def capture(
     }
     buffers = {f"{BUFFERS}/{number}": memory for number, memory in enumerate(packed.buffers)}
     mine = {name for name in packed.sizes if not isinstance(namespace[name], types.ModuleType)}
-    changed = sorted(names.changes & mine - {*outputs})
+    changed = sorted(needs.names.changes & mine - {*outputs})
     return Captured({CELL: json.dumps(about).encode(), VARIABLES: packed.data, **buffers}, packed.sizes, changed)
 
 
 # -- what the cell needs ------------------------------------------------------------------------------------
+
+
+def needed(
+    source: str,
+    shell: Any,
+    *,
+    outputs: Sequence[str] = (),
+    only: Sequence[str] | None = None,
+    given: Collection[str] = (),
+) -> Needed:
+    """The variables of `shell` that a cell needs; `only` names them instead (an empty list: none).
+
+    Names that are `given` to it in the job are not among them.
+
+    Raises `NotSerializable`, or `SyntaxError` where the cell is not Python.
+    """
+    namespace: dict[str, Any] = shell.user_ns
+    names = names_of(source, shell.transform_cell)
+    _check_outputs(outputs, names, {**namespace, **dict.fromkeys(given)})
+    if only is None:
+        wanted = [*names.needs, *(name for name in outputs if name not in names.assigns)]
+        found = _reach([name for name in wanted if name not in given], namespace)
+    else:
+        _check_only(only, namespace)
+        found = dict.fromkeys(only, "")
+    # With named variables, the cell must make the rest, and its functions find it in the job.
+    withheld = names.assigns - found.keys() if only is not None else frozenset()
+    return Needed(names, {name: namespace[name] for name in found}, found, withheld)
 
 
 def _reach(wanted: Iterable[str], namespace: dict[str, Any]) -> dict[str, str]:
@@ -205,28 +232,30 @@ def _meant(name: str, known: Iterable[str]) -> str:
     return f"; did you mean `{close[0]}`?" if close else "."
 
 
-def _pack(
-    variables: Mapping[str, Any],
-    users: Mapping[str, str],
-    names: Names,
-    namespace: dict[str, Any],
-    withheld: frozenset[str],
-    limit: int,
-) -> Packed:
+def _pack(needs: Needed, namespace: dict[str, Any], limit: int) -> Packed:
+    variables = needs.variables
     try:
-        packed = pack(variables, limit=limit, namespace=namespace, withheld=withheld, beside=True)
+        packed = pack(variables, limit=limit, namespace=namespace, withheld=needs.withheld, beside=True)
     except TooLarge as error:
-        raise NotSerializable(_too_large(error.name, variables[error.name], limit)) from None
-    # A function finds what the cell assigns in the job, once the cell has assigned it.
-    refused = [name for name in packed.refused if not (users[name] and name in names.assigns)]
+        raise NotSerializable(too_large(error.name, variables[error.name], limit)) from None
+    refused = refusals(needs, packed.refused, lambda part: bool(pack({"": part}, limit=2**40).refused))
     if refused:
-        sentences = [_refusal(n, variables[n], users[n], packed.refused[n]) for n in refused]
-        raise NotSerializable("\n".join(sentences))
+        raise NotSerializable("\n".join(refused))
     return packed
 
 
-def _refusal(name: str, value: Any, user: str, error: Exception) -> str:
-    inside, culprit = _culprit(value)
+def refusals(needs: Needed, refused: Mapping[str, Exception], refuses: Callable[[Any], bool]) -> list[str]:
+    """A sentence for each variable that cannot be serialized; `refuses` tells whether a part of it cannot."""
+    # A function finds what the cell assigns in the job, once the cell has assigned it.
+    return [
+        _refusal(name, needs.variables[name], needs.users[name], error, refuses)
+        for name, error in refused.items()
+        if not (needs.users[name] and name in needs.names.assigns)
+    ]
+
+
+def _refusal(name: str, value: Any, user: str, error: Exception, refuses: Callable[[Any], bool]) -> str:
+    inside, culprit = _culprit(value, refuses)
     what = f"{type(culprit).__module__}.{type(culprit).__qualname__}".removeprefix("builtins.")
     used = f", which `{user}` uses," if user else ""
     where = f"`{name}{inside}` is a {what}" if inside else f"{what}"
@@ -246,7 +275,7 @@ def _advice(name: str, culprit: Any) -> str:
             return "Create it inside the cell, or choose what to send with --in."
 
 
-def _culprit(value: Any, depth: int = 4) -> tuple[str, Any]:
+def _culprit(value: Any, refuses: Callable[[Any], bool], depth: int = 4) -> tuple[str, Any]:
     """The part of `value` that cannot be pickled, as Python writes it (`.db`, `['x'][0]`), and that part itself."""
     children: Iterator[tuple[str, Any]]
     match value:
@@ -266,13 +295,13 @@ def _culprit(value: Any, depth: int = 4) -> tuple[str, Any]:
         for step, (where, child) in enumerate(children):
             if step == 1000:
                 break
-            if pack({"": child}, limit=2**40).refused:
-                inside, culprit = _culprit(child, depth - 1)
+            if refuses(child):
+                inside, culprit = _culprit(child, refuses, depth - 1)
                 return where + inside, culprit
     return "", value
 
 
-def _too_large(name: str, value: Any, limit: int) -> str:
+def too_large(name: str, value: Any, limit: int) -> str:
     size = getattr(value, "nbytes", None)
     how_large = f" (`{name}` alone takes {in_words(size)})" if isinstance(size, int) and size > limit / 2 else ""
     return (

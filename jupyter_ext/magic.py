@@ -25,6 +25,7 @@ from scheduler.errors import RunaiError
 from scheduler.submission.arguments import in_words, said
 
 if TYPE_CHECKING:
+    from jupyter_ext.along import Along
     from jupyter_ext.handle import Job
     from jupyter_ext.sweep import Trials
     from scheduler.schema import JobSubmit
@@ -67,7 +68,7 @@ class RunaiMagics(Magics):
                 else:
                     scheduling.check(vars(asked), given, array_of(given, sent))  # refuses before anything is sent
                 if asked.dry_run:
-                    self._show(asked, given, sent, wanted)
+                    self._show(asked, given, sent, wanted, cell)
                     return None
                 sent = _put_files(given, wanted, sent)
             with _interrupted("Interrupted while it was being queued; the panel shows whether it was."):
@@ -128,6 +129,7 @@ class RunaiMagics(Magics):
         given: Mapping[str, Any],
         sent: JobSubmit,
         wanted: Program,
+        cell: str | None,
     ) -> None:
         """Print what would be submitted. A cell's bundle is uploaded, so that the printed file can be submitted."""
         from scheduler.submission import jobfile
@@ -135,10 +137,38 @@ class RunaiMagics(Magics):
 
         shown = {key: given[key] for key in BESIDE_THE_API if key in given}
         if wanted.kind == "cell":
-            sent = _put_files(given, wanted, sent)
+            along = None if cell is None else str(self._along(asked, given, cell))
+            sent = _put_files(given, wanted, sent, along)
             shown.pop("in", None)
         shown |= sent.model_dump(mode="json", exclude_unset=True, exclude={"git", "cell"})
         print(jobfile.dump(shown, asked.output or "yaml"), end="")
+
+    def goes_along(self, line: str, cell: str) -> Along:
+        """What the cell would take along if it were sent now. Raises `UsageError`."""
+        from scheduler.submission import jobfile
+
+        asked = options.read(line)
+        with _in_one_sentence(asked):
+            template = jobfile.load_template(asked.template) if asked.template else {}
+            return self._along(asked, jobfile.merge(template, said(asked)), cell)
+
+    def _along(self, asked: argparse.Namespace, given: Mapping[str, Any], cell: str) -> Along:
+        from jupyter_ext.along import goes_along
+        from scheduler.submission.jobfile import varied
+
+        shell: Any = self.shell
+        only, patterns = payload.split(given.get("in"), shell.user_ns, nothing=bool(asked.no_capture))
+        return goes_along(
+            cell,
+            shell,
+            Path.cwd(),
+            outputs=given.get("outputs", ()),
+            only=only,
+            given=varied(given),
+            limit=self.max_capture,
+            patterns=patterns,
+            no_files=bool(given.get("no_files")),
+        )
 
     def _send(self, asked: argparse.Namespace, given: Mapping[str, Any], sent: JobSubmit) -> Job | Trials:
         from jupyter_ext.connection import connect
@@ -182,10 +212,10 @@ class RunaiMagics(Magics):
 RunaiMagics.runai_train.__doc__ = options.help_text()
 
 
-def _put_files(given: Mapping[str, Any], program: Program, sent: JobSubmit) -> JobSubmit:
+def _put_files(given: Mapping[str, Any], program: Program, sent: JobSubmit, sends: str | None = None) -> JobSubmit:
     from jupyter_ext.connection import connect
 
-    return sending.put_files(connect(), given, program, sent, Path.cwd(), partial(print, flush=True))
+    return sending.put_files(connect(), given, program, sent, Path.cwd(), partial(print, flush=True), sends)
 
 
 def _check_search(asked: argparse.Namespace, given: Mapping[str, Any]) -> None:

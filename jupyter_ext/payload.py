@@ -45,7 +45,7 @@ def of_cell(
         )
     if asked.notebook_parameters:
         raise Misused("-p is for notebooks; a cell uses the variables of this notebook.")
-    only, patterns = _takes(takes, shell.user_ns, nothing=bool(asked.no_capture))
+    only, patterns = split(takes, shell.user_ns, nothing=bool(asked.no_capture))
     # while a cell runs, the shell's count may already be that of the next one
     number = len(shell.user_ns["In"]) - 1
     cell = Cell(text, number, f"%%runai_train {line}".rstrip())
@@ -62,7 +62,7 @@ def of_cell(
     return Program(JobKind.CELL, f"cell-{cell.number}", PYTHON, captured.files, captured.sizes, patterns, hint)
 
 
-def _takes(
+def split(
     takes: Sequence[str] | None, namespace: Mapping[str, Any], *, nothing: bool
 ) -> tuple[Sequence[str] | None, Sequence[str]]:
     """`--in` as the variables (`None`: those the cell uses) and the patterns of files that it names."""

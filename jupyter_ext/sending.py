@@ -38,9 +38,10 @@ def put_files(
     sent: JobSubmit,
     folder: Path,
     tell: Callable[[str], None],
+    sends: str | None = None,
 ) -> JobSubmit:
     """After the scheduler has checked the job, print what is sent and upload it; returns the submission with its
-    files."""
+    files. `sends` says it in other words."""
     from scheduler.client.uploading import upload
     from scheduler.files.bundle import Listing, pack, survey
     from scheduler.submission.gitstate import with_git
@@ -55,7 +56,7 @@ def put_files(
     bundle = pack(listing, program.files)
     client.check(sent)
     if program.sizes or files:
-        tell(_what_goes(program.sizes, len(files), sum(files.values())))
+        tell(sends or _what_goes(program.sizes, len(files), sum(files.values())))
     if program.hint:
         tell(program.hint)
     uploaded = upload(client, bundle)

@@ -87,7 +87,7 @@ def pack(
     left = set(withheld)
     while True:
         out = _Bounded(limit)
-        pickler = _Pickler(out, namespace, left, beside)
+        pickler = Pickler(out, namespace, left, out.put_beside if beside else None)
         sizes: dict[str, int] = {}
         failed = False
         for name, value in variables.items():
@@ -178,10 +178,17 @@ def _there() -> dict[str, Any]:
     return _namespace
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    def __init__(self, out: _Bounded, namespace: dict[str, Any] | None, withheld: Set[str], beside: bool) -> None:
-        aside = out.put_beside if beside else None
-        super().__init__(out, protocol=pickle.HIGHEST_PROTOCOL, buffer_callback=aside)
+class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Writes variables to `out`, whose functions refer to `namespace` without the names that are `withheld`."""
+
+    def __init__(
+        self,
+        out: Any,
+        namespace: dict[str, Any] | None,
+        withheld: Set[str],
+        put_beside: Callable[[pickle.PickleBuffer], bool] | None,
+    ) -> None:
+        super().__init__(out, protocol=pickle.HIGHEST_PROTOCOL, buffer_callback=put_beside)
         self._own, self._withheld = namespace, withheld
         self.functions: list[types.FunctionType] = []
         if namespace is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ __all__ = ["in_the_lab"]
 pytestmark = pytest.mark.needs("chromium")
 
 KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}}
+THEMES = ".jupyter/lab/user-settings/@jupyterlab/apputils-extension/themes.jupyterlab-settings"
 SETTINGS = ".jupyter/lab/user-settings/jupyter-runai/welcome.jupyterlab-settings"
 
 
@@ -72,6 +74,81 @@ def test_a_cell_is_trained_by_mouse(hub: Hub, in_the_lab: Callable[..., Page]) -
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     shot(page, "trained-cell")
+
+
+def test_the_form_says_what_goes_along_once_the_kernel_is_idle(hub: Hub, in_the_lab: Callable[..., Page]) -> None:
+    """As the dry run says it; the notebook stays as it was."""
+    page = in_the_lab("lea")
+    folder: Path = hub.folder / "users" / "lea" / "along"
+    folder.mkdir()
+    (folder / "shapes.py").write_text("AREA = 6\n")
+    data = "import numpy as np\nimages = np.zeros((1000, 28, 28))[::2]\nlr = 0.1\nrows = (r for r in images)"
+    head = "%%runai_train --gpus 0 --dry-run\n"
+    cells = [
+        data,
+        "while not os.path.exists('go'): time.sleep(0.05)",
+        f"{head}print(images.mean() * lr)",
+        "sum(rows) + len([a, b, c, d, e, lr])",
+    ]
+    names = "a, b, c, d, e = 1, 'two', [3.0], {4: 5}, {6}"
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(text) for text in [f"import os, time\n{names}", *cells]], metadata=KERNEL
+    )
+    nbformat.write(notebook, folder / "along.ipynb")
+    open_notebook(page, hub, "lea", "along/along.ipynb")
+    for text, prompt in ((names, "[1]:"), ("images = ", "[2]:"), ("while", "[*]:")):
+        cell = page.locator(".jp-CodeCell", has_text=text)
+        cell.locator(".cm-content").click()
+        page.keyboard.press("Shift+Enter")
+        expect(cell.locator(".jp-InputPrompt").first).to_have_text(prompt)
+
+    trained = page.locator(".jp-CodeCell", has_text="images.mean()")
+    trained.locator(".cm-content").click()
+    trained.get_by_role("button", name="Run this cell on the GPU pool").click()
+    dialog = page.locator(".runai-SubmitDialog")
+    along = dialog.locator(".runai-Along")
+    expect(along).to_have_text("What goes along is known once the kernel is idle.")
+    shot(page, "along-busy")
+    (folder / "go").touch()
+    expect(along).to_have_text(
+        re.compile(
+            r"Takes along images \(ndarray, about 3 MiB\), lr \(float, \d+ B\) and 2 files of this folder \(9 B\)"
+        )
+    )
+    shot(page, "along")
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    trained.locator(".cm-content").click()
+    page.keyboard.press("Control+Enter")
+    expect(cell_output(page, "images.mean()")).to_contain_text(
+        re.compile(
+            r"Takes along images \(ndarray, about 3.0 MiB\), lr \(float, \d+ B\) and 2 files of this folder \(9 B\)"
+        )
+    )
+    expect(trained.locator(".jp-InputPrompt")).to_have_text("[4]:")
+
+    shows_all_variables(page)
+    themes: Path = hub.folder / "users" / "lea" / THEMES
+    themes.parent.mkdir(parents=True, exist_ok=True)
+    themes.write_text(json.dumps({"theme": "JupyterLab Dark"}))
+    open_notebook(page, hub, "lea", "along/along.ipynb")
+    shows_all_variables(page, "-dark")
+
+
+def shows_all_variables(page: Page, theme: str = "") -> None:
+    last = page.locator(".jp-CodeCell", has_text="sum(rows)")
+    last.locator(".cm-content").click()
+    last.get_by_role("button", name="Run this cell on the GPU pool").click()
+    along = page.locator(".runai-SubmitDialog .runai-Along")
+    expect(along).to_contain_text("`rows` can't be sent: generator (cannot pickle 'generator' object).")
+    along.get_by_text("All 6 variables").click()
+    expect(along.get_by_role("row")).to_have_count(7)
+    shot(page, f"along-many{theme}")
+    page.set_viewport_size({"width": 640, "height": 900})
+    shot(page, f"along-many{theme}-640")
+    page.set_viewport_size({"width": 1360, "height": 900})
+    page.keyboard.press("Escape")
+    expect(along).to_have_count(0)
 
 
 def test_a_job_leads_back_to_its_cell(hub: Hub, in_the_lab: Callable[..., Page]) -> None:

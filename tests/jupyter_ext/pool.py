@@ -102,10 +102,14 @@ class Kernel:
 
     def value(self, expression: str) -> str:
         """The `repr` of an expression in the kernel."""
-        reply = self._client.execute("", user_expressions={"it": expression}, reply=True, timeout=30)
+        return str(self.shown(expression)["text/plain"])
+
+    def shown(self, expression: str) -> dict[str, Any]:
+        """What an expression in the kernel is shown as, by MIME type, without a trace in the history."""
+        reply = self._client.execute("", silent=True, user_expressions={"it": expression}, reply=True, timeout=30)
         found = reply["content"]["user_expressions"]["it"]
         assert found["status"] == "ok", found
-        return str(found["data"]["text/plain"])
+        return dict(found["data"])
 
     @property
     def pid(self) -> str:

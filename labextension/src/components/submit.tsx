@@ -5,6 +5,7 @@ import { OPTIONS, type OfferKind, type SubmitOption } from '../model/options';
 import type { IPoolModel, PoolState } from '../model/state';
 import { timesInWords } from '../model/schedules';
 import {
+  CellSubmission,
   CloneSubmission,
   JobSubmission,
   RUN,
@@ -14,6 +15,7 @@ import {
   type SubmissionState
 } from '../model/submission';
 import type { Trans } from '../trans';
+import { GoesAlong } from './along';
 import { useNow, usePool, useTrans } from './hooks';
 import { TimesField } from './timesfield';
 
@@ -91,6 +93,7 @@ export function SubmitForm({ submission, model }: SubmitFormProps): ReactElement
           {trans.__('Runs the code with the variables and the files that were sent with %1.', submission.like.name)}
         </div>
       )}
+      {submission instanceof CellSubmission && <GoesAlong along={state.along} />}
       <div className="runai-Submit-fields">{BASIC.filter(applies).map(asked)}</div>
       <DryRun found={state.refusal ? null : state.dryRun} values={state.values} />
       <details open={open} onToggle={event => setOpen(event.currentTarget.open)}>

@@ -3,9 +3,10 @@
  * records how its output was made, and running the cell again trains again.
  */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { ICommandPalette, Notification } from '@jupyterlab/apputils';
+import { ICommandPalette, Notification, type ISessionContext } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { CellSubmission, CELL_MAGIC, lineOf, withLine } from '../model/submission';
+import { CellKernel } from './cellkernel';
 import { DOMAIN } from './domain';
 import { gpuIcon } from './icon';
 import { submitDialog } from './submit';
@@ -58,6 +59,7 @@ export const cellPlugin: JupyterFrontEndPlugin<void> = {
       isVisible: args => args.clicked === true || notebookOf(app)?.activeCell?.model.type === 'code',
       execute: async args => {
         const notebook = notebookOf(app);
+        const context = contextOf(app);
         if (notebook && args.clicked) {
           activateClicked(app, notebook);
         }
@@ -70,7 +72,8 @@ export const cellPlugin: JupyterFrontEndPlugin<void> = {
           if (other) {
             throw new Error(trans.__('%1 takes the whole cell. Remove it to train the cell on the pool.', other));
           }
-          const submission = await CellSubmission.of(server, source.getSource());
+          const kernel = context && new CellKernel(context);
+          const submission = await CellSubmission.of(server, source.getSource(), kernel);
           const line = await submitDialog(submission, model, trans.__('Train this cell on the GPU pool'), trans);
           if (line) {
             source.setSource(withLine(source.getSource(), line));
@@ -89,6 +92,11 @@ export const cellPlugin: JupyterFrontEndPlugin<void> = {
 function notebookOf(app: JupyterFrontEnd): INotebook | null {
   const content = (app.shell.currentWidget as { content?: Partial<INotebook> } | null)?.content;
   return content && 'activeCellIndex' in content ? (content as INotebook) : null;
+}
+
+/** The session of the current notebook. */
+function contextOf(app: JupyterFrontEnd): ISessionContext | null {
+  return (app.shell.currentWidget as { sessionContext?: ISessionContext } | null)?.sessionContext ?? null;
 }
 
 /** The cell of the context menu, which is not always the active one. */

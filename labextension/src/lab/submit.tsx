@@ -245,6 +245,7 @@ class SubmitDialog<T> extends Dialog<null> {
 
   override dispose(): void {
     this._submission.changed.disconnect(this._show, this);
+    this._submission.dispose();
     super.dispose();
   }
 

@@ -3,6 +3,7 @@
  * server parses the options, which are sent as text; an error is shown at its field.
  */
 import { Signal, type ISignal } from '@lumino/signaling';
+import type { Along, AlongUnknown, IAlongKernel } from './along';
 import type { DryRunView } from './api';
 import { errorOf, PoolError, UNREACHABLE, type ITransport } from './transport';
 
@@ -57,6 +58,8 @@ export interface SubmissionState {
   /** The texts of the options, by name. */
   readonly values: Readonly<Record<string, string>>;
   readonly files: Files | Refusal | null;
+  /** What goes along with a cell; null while it is unknown. */
+  readonly along: Along | AlongUnknown | 'waiting' | null;
   /** The result of the dry run; null while it is unknown. */
   readonly dryRun: DryRunView | Refusal | null;
   /** The magic line for the cell. */
@@ -72,7 +75,7 @@ export abstract class Submission<T = unknown> {
     values: Readonly<Record<string, string>> = {},
     run = ''
   ) {
-    this._state = { run, values, files: null, dryRun: null, line: '', refusal: null, sending: false };
+    this._state = { run, values, files: null, along: null, dryRun: null, line: '', refusal: null, sending: false };
   }
 
   get state(): SubmissionState {
@@ -88,7 +91,12 @@ export abstract class Submission<T = unknown> {
     return option !== TIME_ZONE || SCHEDULE in this._state.values;
   }
 
-  /** Finds out which files would be sent. */
+  /** Ends what is still being found out. */
+  dispose(): void {
+    this._trying?.abort();
+  }
+
+  /** Finds out what would be sent. */
   abstract look(): Promise<void>;
 
   /** Submits to the server. */
@@ -278,16 +286,25 @@ export class CellSubmission extends Submission<string> {
   private constructor(
     server: ITransport,
     values: Record<string, string>,
-    readonly line: string
+    readonly line: string,
+    private readonly _cell: string,
+    private readonly _kernel: IAlongKernel | null
   ) {
     super(server, values);
   }
 
   /** A submission of a cell; its options start from the cell's magic line, if it has one. */
-  static async of(server: ITransport, source: string): Promise<CellSubmission> {
+  static async of(server: ITransport, source: string, kernel: IAlongKernel | null = null): Promise<CellSubmission> {
     const line = lineOf(source);
     const { options } = line ? await writtenOn<{ options: Record<string, string> }>(server, { line }) : { options: {} };
-    return new CellSubmission(server, options, line);
+    const cell = line ? source.trimStart().slice(line.length).replace(/^\n/, '') : source;
+    return new CellSubmission(server, options, line, cell, kernel);
+  }
+
+  override dispose(): void {
+    this._looking?.abort();
+    this._ends.abort();
+    super.dispose();
   }
 
   override takes(option: string): boolean {
@@ -305,6 +322,7 @@ export class CellSubmission extends Submission<string> {
     const line = await this._line(this.state.values, looking.signal).catch(() => null); // reported on submission
     if (line !== null && !looking.signal.aborted) {
       this.change({ line });
+      void this._askKernel();
     }
   }
 
@@ -316,12 +334,32 @@ export class CellSubmission extends Submission<string> {
     return {};
   }
 
+  /** Asks for the current line, once at a time. */
+  private async _askKernel(): Promise<void> {
+    if (!this._kernel || this._isAsking) {
+      return;
+    }
+    this._isAsking = true;
+    const { signal } = this._ends;
+    for (let asked = ''; asked !== this.state.line && !signal.aborted;) {
+      asked = this.state.line;
+      const options = asked.slice(CELL_MAGIC.length).trim();
+      const along = await this._kernel.goesAlong(options, this._cell, signal, () => this.change({ along: 'waiting' }));
+      if (!signal.aborted) {
+        this.change({ along });
+      }
+    }
+    this._isAsking = false;
+  }
+
   private async _line(options: Readonly<Record<string, string>>, signal?: AbortSignal): Promise<string> {
     const form = { line: this.line, options };
     return (await writtenOn<{ line: string }>(this.server, form, signal)).line;
   }
 
   private _looking: AbortController | null = null;
+  private _isAsking = false;
+  private readonly _ends = new AbortController();
 }
 
 /** The magic line that runs a cell on the pool; empty if there is none. */
