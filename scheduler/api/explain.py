@@ -75,7 +75,7 @@ def explanation(job: Job, book: Book, access: Access, now: float) -> Explanation
         notice=pausing.notice(job, decision, book, access),
         blocked_by=redaction.blocked_by(blocked, book, access),
         position=decision.position if decision else None,
-        waiting=book.queued.get(job.request.project, 0),
+        waiting=book.states_in(job.request.project)[JobState.QUEUED],
         estimated_start=decision.estimated_start if decision and waits else None,
         not_before=book.forecast.until if decision and for_gpus and decision.estimated_start is None else None,
         estimate=_estimate(job, holding, book) if waits else "",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from scheduler.api import pausing, redaction, views
+from scheduler.api import caller, pausing, redaction, views
 from scheduler.api.convert import start_range
 from scheduler.api.messages import mentioned, written
 from scheduler.api.projects import ProjectViews
@@ -99,8 +99,11 @@ class Figures:
         """The changes of what a listener shows, as one message."""
         access, seen = listener.reader.access, listener.seen
         parts = []
-        if listener.reader.changed > seen:
-            parts.append(b'"me":' + views.me(access).model_dump_json().encode())
+        book, reader = self._controller.book, listener.reader
+        if reader.counts != (counts := caller.counts(access, book)):
+            reader.counts, reader.changed = counts, self.next_number()
+        if reader.changed > seen:
+            parts.append(b'"me":' + caller.me(access, book).model_dump_json().encode())
         if (pool := self._pool_figures()).changed > seen:
             parts.append(b'"pool":' + pool.texts[None])
         pieces = [self._project(name, access) for name in self._shown_projects(listener)]
@@ -216,7 +219,7 @@ class Figures:
             book = self._controller.book
             totals = views.environment_totals(book)
             build, train = totals[Environment.BUILD], totals[Environment.TRAIN]
-            self._put(self._pool, PoolFigures(build=build, train=train, waiting=sum(book.queued.values())))
+            self._put(self._pool, PoolFigures(build=build, train=train, waiting=book.states.get(JobState.QUEUED, 0)))
         return self._pool
 
     def _views_of_projects(self) -> ProjectViews:

@@ -24,6 +24,9 @@ class JobQuery(BaseModel):
     mine: bool = Field(False, description="only the caller's own jobs")
     array: ArrayId | None = Field(None, max_length=64, description="only the jobs of this array")
     schedule: ScheduleId | None = Field(None, max_length=64, description="only the runs of this schedule")
+    find: str = Field(
+        "", max_length=200, description="only jobs whose name, user, project, state or id contain each of these words"
+    )
     limit: int = Field(100, ge=1, le=500)
     after: str | None = Field(None, description="`next` of the previous page, whose `sort` and `order` were the same")
     sort: JobKey = Field(

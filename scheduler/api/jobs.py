@@ -172,6 +172,7 @@ class JobsHandler(SubmitHandler):
             user=self.caller.name if query.mine else query.user,
             array=query.array,
             schedule=query.schedule,
+            words=tuple(query.find.split()),
         )
         order = order_of(query, self.api.clock())
         jobs = await self.api.controller.jobs(wanted, order, limit=query.limit)

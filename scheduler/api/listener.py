@@ -160,11 +160,12 @@ class Listener:
 
 class Reader:
     """All listeners of one caller, which may see the same; `changed` is the number of the latest change of what that
-    is."""
+    is, or of the `counts` of jobs that were sent."""
 
-    __slots__ = ("access", "changed", "listeners")
+    __slots__ = ("access", "changed", "counts", "listeners")
 
     def __init__(self, access: Access, changed: int) -> None:
         self.access = access
         self.changed = changed
+        self.counts: object = None
         self.listeners: set[Listener] = set()

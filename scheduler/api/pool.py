@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from scheduler.api import views
 from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
+from scheduler.api.caller import me
 from scheduler.api.endpoint import endpoint
 from scheduler.api.preview import previewed
 from scheduler.api.projects import etag, project_views
@@ -35,7 +36,7 @@ class PreviewQuery(BaseModel):
 class MeHandler(ApiHandler):
     @endpoint("Who the caller is, and what they may do", Scope.READ, answer=Me)
     async def get(self) -> None:
-        self.answer(views.me(self.access))
+        self.answer(me(self.access, self.api.book))
 
 
 class PoolHandler(ApiHandler):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from scheduler.api import pausing, redaction
-from scheduler.api.access import Access, Scope
+from scheduler.api.access import Access
 from scheduler.api.convert import from_mib, from_milli, start_range
 from scheduler.api.isolation import isolation_of
 from scheduler.controller.pausenotices import notice_of
@@ -40,7 +40,6 @@ from scheduler.schema import (
     GpuView,
     GroupSubmit,
     JobView,
-    Me,
     NodeView,
     Occupant,
     PoolView,
@@ -246,7 +245,7 @@ def pool_view(book: Book, usage: Mapping[GpuKey, GpuUsage], access: Access) -> P
         declared=any(node.declared for node in book.nodes),
         build=totals[Environment.BUILD],
         train=totals[Environment.TRAIN],
-        waiting=sum(book.queued.values()),
+        waiting=book.states.get(JobState.QUEUED, 0),
         nodes=nodes,
     )
 
@@ -367,18 +366,4 @@ def _occupant(
         project=project,
         share=from_milli(worker.share),
         over_quota=over_quota,
-    )
-
-
-# -- the caller ----------------------------------------------------------------------------------------------------
-
-
-def me(access: Access) -> Me:
-    caller = access.caller
-    return Me(
-        name=caller.name,
-        admin=caller.admin,
-        scopes=[scope.value for scope in Scope if scope in caller.scopes],
-        build_quota=from_milli(access.pool.build_quota(caller.name, caller.groups).gpus),
-        projects=list(access.projects),
     )

@@ -38,9 +38,8 @@ def show_list(options: argparse.Namespace) -> int:
         return 0
     screen = Screen()
     if not found:
-        screen.line(
-            "No jobs match." if options.state or options.project or options.array or options.mine else "No jobs."
-        )
+        asked = options.state or options.project or options.array or options.mine or options.find
+        screen.line("No jobs match." if asked else "No jobs.")
         return 0
     table(screen, found, time.time())
     if more:
@@ -60,6 +59,7 @@ def _first(client: Client, options: argparse.Namespace) -> tuple[list[JobView], 
             project=options.project,
             array=options.array,
             mine=options.mine,
+            find=options.find,
             limit=min(PAGE, options.limit - len(found)),
             after=after,
             sort=JobKey(options.sort) if options.sort else None,

@@ -143,6 +143,8 @@ def _list(commands: Commands) -> None:
     command.add_argument("--project", help="only jobs of this project")
     command.add_argument("--array", metavar="ARRAY", help="only the jobs of this array")
     command.add_argument("--mine", action="store_true", help="only your own jobs")
+    command.add_argument("--find", metavar="WORDS",
+                         help="only jobs with these words in their name, user, project, state or id")  # fmt: skip
     command.add_argument("--sort", choices=[key.value for key in JobKey], metavar="KEY",
                          help="order by `submitted` (the default), `started`, `waiting`, `gpus`, `priority`, "
                          "`project` or `user`: the newest, largest or last first")  # fmt: skip

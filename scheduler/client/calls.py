@@ -238,6 +238,7 @@ def jobs(
     project: str | None = None,
     array: str | None = None,
     mine: bool = False,
+    find: str | None = None,
     limit: int | None = None,
     after: str | None = None,
     sort: JobKey | None = None,
@@ -248,7 +249,7 @@ def jobs(
     `order` is desc, unless it is given: the newest, largest or last first.
     """
     params = _given(project=project, array=array, mine="true" if mine else None, limit=limit, after=after)
-    params |= _given(sort=sort and sort.value, order=order)
+    params |= _given(find=find, sort=sort and sort.value, order=order)
     if state is not None:
         params["state"] = [one.value for one in state]
     return Call("GET", "jobs", _view(JobPage), params=params)

@@ -6,6 +6,7 @@ are being written, so that the next decision need not wait for the disk.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -107,7 +108,15 @@ class Book:
     @property
     def queued(self) -> Mapping[ProjectName, int]:
         """How many jobs each project has queued."""
-        return MappingProxyType(self._jobs.queued)
+        return {project: counts[JobState.QUEUED] for project, counts in self._jobs.by_project.items()}
+
+    def states_of(self, user: UserName) -> Counter[JobState]:
+        """How many of a user's jobs are in each state, for those that are unfinished."""
+        return self._jobs.by_user.get(user, Counter())
+
+    def states_in(self, project: ProjectName) -> Counter[JobState]:
+        """The same for the jobs of a project."""
+        return self._jobs.by_project.get(project, Counter())
 
     @property
     def sessions(self) -> Mapping[SessionId, Session]:

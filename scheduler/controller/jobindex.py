@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Self
 
@@ -14,13 +14,14 @@ ENDED = 1000
 
 class JobIndex:
     """`jobs` are the unfinished ones by id, `states` how many are in each state, `holding` those that hold GPUs,
-    `queued` how many each project has queued."""
+    `by_user` and `by_project` how many each user and project has in each state."""
 
     def __init__(self) -> None:
         self.jobs: dict[WorkloadId, Job] = {}
         self.states: Counter[JobState] = Counter()
         self.holding: dict[JobId, Job] = {}
-        self.queued: Counter[ProjectName] = Counter()
+        self.by_user: dict[UserName, Counter[JobState]] = defaultdict(Counter)
+        self.by_project: dict[ProjectName, Counter[JobState]] = defaultdict(Counter)
         self._users: dict[UserName, dict[JobId, Job]] = {}
         self._ended: dict[JobId, Job] = {}
 
@@ -35,11 +36,7 @@ class JobIndex:
         """Add or replace a job; it keeps its position."""
         before = self.jobs.get(job.id)
         if before is not None:
-            self.states[before.state] -= 1
-            if before.state is JobState.QUEUED:
-                self.queued[before.request.project] -= 1
-        if job.state is JobState.QUEUED:
-            self.queued[job.request.project] += 1
+            self._count(before, -1)
         if job.state.holds_gpus:
             self.holding[job.id] = job
         else:
@@ -47,16 +44,20 @@ class JobIndex:
         if job.state.final:
             self._end(job)
         else:
-            self.states[job.state] += 1
+            self._count(job, 1)
             self.jobs[job.id] = job
             self._users.setdefault(job.user, {})[job.id] = job
+
+    def _count(self, job: Job, change: int) -> None:
+        for counts in (self.states, self.by_user[job.user], self.by_project[job.request.project]):
+            counts[job.state] += change
 
     def _end(self, job: Job) -> None:
         self._ended[job.id] = job
         if self.jobs.pop(job.id, None) is not None:
             del self._users[job.user][job.id]
             if not self._users[job.user]:
-                del self._users[job.user]
+                del self._users[job.user], self.by_user[job.user]
 
     def forget(self, deleted: Iterable[JobId]) -> None:
         """Remove deleted jobs, and the oldest of those that have ended."""
@@ -66,7 +67,9 @@ class JobIndex:
     def copy(self) -> Self:
         twin = type(self)()
         twin.jobs, twin.states = dict(self.jobs), self.states.copy()
-        twin.holding, twin.queued = dict(self.holding), self.queued.copy()
+        twin.holding = dict(self.holding)
+        twin.by_user.update({user: counts.copy() for user, counts in self.by_user.items()})
+        twin.by_project.update({project: counts.copy() for project, counts in self.by_project.items()})
         twin._users = {user: dict(jobs) for user, jobs in self._users.items()}
         twin._ended = dict(self._ended)
         return twin

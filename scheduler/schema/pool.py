@@ -178,12 +178,23 @@ class SessionList(Wire):
     sessions: list[SessionView]
 
 
+class JobCounts(Wire):
+    """Unfinished jobs: `running` includes those that start, `stopping` also those that save and pause."""
+
+    running: int = 0
+    stopping: int = 0
+    waiting: int = 0
+    paused: int = 0
+
+
 class Me(Wire):
     name: str
     admin: bool
     scopes: list[Literal["read", "submit", "admin"]]
     build_quota: float
     projects: list[str] = Field(description="projects that the caller may submit jobs to, the default one first")
+    jobs: JobCounts = Field(description="the caller's own jobs")
+    team_jobs: JobCounts = Field(description="the jobs of all projects whose jobs the caller may see")
 
 
 class Problem(Wire):

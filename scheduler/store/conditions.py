@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sqlalchemy import ColumnElement, or_
+from sqlalchemy import ColumnElement, cast, func, or_
 
 from scheduler.store import tables
-from scheduler.store.filter import EventFilter, JobFilter
+from scheduler.store.filter import EventFilter, JobFilter, lower
 
 
 def of_jobs(wanted: JobFilter) -> Iterator[ColumnElement[bool]]:
@@ -29,6 +29,9 @@ def of_jobs(wanted: JobFilter) -> Iterator[ColumnElement[bool]]:
         yield job.id.between(f"{wanted.array}-0", f"{wanted.array}-:")
     if wanted.schedule is not None:
         yield job.schedule == wanted.schedule
+    for word in wanted.words:
+        texts = (job.name, job.user, job.project, job.state, job.id)
+        yield or_(*(func.lower(cast(text, tables.Id)).contains(lower(word), autoescape=True) for text in texts))
 
 
 def of_events(wanted: EventFilter) -> Iterator[ColumnElement[bool]]:

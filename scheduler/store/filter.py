@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Set
 from dataclasses import dataclass
+from string import ascii_lowercase, ascii_uppercase
 
 from scheduler.model import ArrayId, Job, JobId, JobState, ProjectName, ScheduleId, UserName
 
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Jobs that meet all of these; a condition that is `None` holds for every job."""
+    """Jobs that meet all of these; a condition that is `None` holds for every job. Each of the `words` occurs in the
+    job's name, user, project, state or id; the case of ASCII letters does not matter."""
 
     ids: Collection[JobId] | None = None
     states: Collection[JobState] | None = None
@@ -20,6 +22,7 @@ class JobFilter:
     name: str | None = None
     array: ArrayId | None = None
     schedule: ScheduleId | None = None
+    words: tuple[str, ...] = ()
 
     def matches(self, job: Job) -> bool:
         array = job.request.array
@@ -32,7 +35,20 @@ class JobFilter:
             and self.name in (None, job.name)
             and self.schedule in (None, job.schedule)
             and (self.array is None or (array is not None and array.id == self.array))
+            and (not self.words or self._has_words(job))
         )
+
+    def _has_words(self, job: Job) -> bool:
+        texts = [lower(text) for text in (job.name, job.user, job.request.project, job.state, job.id)]
+        return all(any(lower(word) in text for text in texts) for word in self.words)
+
+
+def lower(text: str) -> str:
+    """With ASCII letters in lower case, as SQLite's function of this name."""
+    return text.translate(_LOWER)
+
+
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
 EVERY_JOB = JobFilter()

@@ -117,6 +117,24 @@ async def test_a_caller_who_may_not_see_a_job_does_not_get_its_position(service:
     assert {row["id"] for row in rows} == {theirs}
 
 
+async def test_a_view_gets_the_numbers_of_jobs_also_of_those_that_it_does_not_show(service: Any) -> None:
+    async with viewing(service, "mate") as mates, viewing(service, "stranger") as theirs:
+        await a_line_of(service, 2)
+
+        async def counted(view: View) -> tuple[dict[str, int], dict[str, int]]:
+            while not (me := (await view.until("view.figures"))["data"].get("me")):
+                pass
+            return me["jobs"], me["team_jobs"]
+
+        none = {"running": 0, "stopping": 0, "waiting": 0, "paused": 0}
+        while (found := await counted(mates)) != (none, {**none, "running": 1, "waiting": 2}):
+            assert found[0] == none
+        await service.submit("stranger", gpus=0)
+        while (found := await counted(theirs))[0] == none:
+            assert found[1] == none
+        assert found[0] == found[1]
+
+
 async def test_a_submission_in_front_of_many_is_one_event_and_the_rows_that_are_shown(service: Any) -> None:
     jobs = await a_line_of(service, 120)
     shown = jobs[:50]

@@ -260,6 +260,17 @@ async def test_lists_show_the_callers_projects_and_apply_filters(service: Any) -
     assert await listed("admin", state="succeeded") == set()
     assert await listed("admin", user="ann") == {mine}
     assert await listed("owner", user="zoe") == set()
+    assert await listed("owner", find="ANN vision") == {mine}
+
+    async def counted(who: str) -> tuple[int, int]:
+        me = (await service.http[who].get("me")).json()
+        return sum(me["jobs"].values()), sum(me["team_jobs"].values())
+
+    assert await counted("owner") == (1, 2)
+    assert await counted("stranger") == (1, 1)
+    assert (await counted("admin"))[1] == 3
+    assert await listed("stranger", find="ann") == set()
+    assert await listed("admin", find=theirs[2:]) == {theirs}
 
 
 async def test_a_job_says_why_it_waits(service: Any, eventually: Any) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 
 from scheduler.controller import jobindex
 from scheduler.controller.jobindex import JobIndex
-from scheduler.model import Job, JobId, JobState, UserName
+from scheduler.model import Job, JobId, JobState, ProjectName, UserName
 from tests.controller.stage import make_job
 
 JOBS = [replace(make_job(project, user=user), id=JobId(f"j-{user}-{project}")) for user in "ab" for project in "pq"]
@@ -21,9 +21,12 @@ steps = st.lists(st.tuples(st.sampled_from(JOBS), st.sampled_from(JobState)), ma
 def agrees(index: JobIndex, jobs: dict[str, Job]) -> None:
     assert index.jobs == jobs
     assert index.holding == {id: job for id, job in jobs.items() if job.state.holds_gpus}
-    queued = Counter(job.request.project for job in jobs.values() if job.state is JobState.QUEUED)
-    assert +index.queued == queued
+    for project in "pq":
+        found = Counter(job.state for job in jobs.values() if job.request.project == project)
+        assert +index.by_project[ProjectName(project)] == found
     for user in "ab":
+        found = Counter(job.state for job in jobs.values() if job.user == user)
+        assert +index.by_user.get(UserName(user), Counter()) == found
         assert index.of_user(UserName(user)) == {id: job for id, job in jobs.items() if job.user == user}
 
 

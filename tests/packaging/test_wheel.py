@@ -52,6 +52,13 @@ def test_the_script_of_the_page_is_small(wheel: Path) -> None:
     assert len(gzip.compress(script)) <= 300_000
 
 
+def test_the_scripts_in_jupyterlab_are_small(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as packed:
+        scripts = [packed.read(name) for name in packed.namelist() if re.fullmatch(r"jupyter_ext/.*\.js", name)]
+    assert len(scripts) > 1
+    assert sum(len(gzip.compress(script)) for script in scripts) <= 150_000
+
+
 def test_one_version_everywhere(installed: Installed) -> None:
     version = json.loads((ROOT / "labextension" / "package.json").read_text())["version"]
     said = installed.run(

@@ -262,6 +262,9 @@ async def test_listing_by_state_project_and_user(store: Store) -> None:
     assert await found(projects=()) == ""
     assert await found(states=(JobState.FAILED,)) == "4"
     assert await found(states=()) == ""
+    assert await found(words=("SPEECH",)) == "3"
+    assert await found(words=("fail", "bo")) == "4"
+    assert await found(words=("%",)) == await found(words=("bo", "speech")) == ""
     assert [each.id[-1] for each in await store.jobs(limit=2)] == ["4", "3"]
 
 

@@ -4,15 +4,16 @@ import type {
   AuditEntry,
   DemandForecast,
   DisplayLine,
+  Event as PoolEvent,
   Explanation,
   GpuHistory,
-  Event as PoolEvent,
+  JobPage,
   JobState,
   JobSubmit,
   JobView,
   Me,
-  NodeGpus,
   NodeDrain,
+  NodeGpus,
   OutputFile,
   PoolView,
   ProjectEntry,
@@ -21,10 +22,11 @@ import type {
   SessionView,
   StreamShows,
   UsageRow,
+  ViewFigures,
   WhatIfAsk,
-  WhatIfReport,
-  ViewFigures
+  WhatIfReport
 } from '../model/api';
+import { matches } from '../components/jobs';
 import type { ITransport } from '../model/transport';
 import { aProject, aSession } from './views';
 
@@ -66,7 +68,9 @@ export class Scheduler implements ITransport {
     admin: false,
     scopes: ['read', 'submit'],
     build_quota: 1,
-    projects: ['vision']
+    projects: ['vision'],
+    jobs: { running: 0, stopping: 0, waiting: 0, paused: 0 },
+    team_jobs: { running: 0, stopping: 0, waiting: 0, paused: 0 }
   };
   pool: PoolView = {
     declared: true,
@@ -153,17 +157,25 @@ export class Scheduler implements ITransport {
       schedules: { schedules: this.schedules },
       reports: { reports: told.map(job => ({ job, point: Object.assign({}, ...this.reports.get(job)!) as object })) },
       usage: { since: 0, until: 0, by: [], every: null, rows: this.usage },
-      jobs: {
-        jobs: [...this.jobs.values()].filter(
+      jobs: this._page(
+        [...this.jobs.values()].filter(
           job =>
             (!states.length || states.includes(job.state)) &&
             (user === null || user === job.user) &&
-            (array === null || array === job.array)
+            (array === null || array === job.array) &&
+            (url.searchParams.get('mine') !== 'true' || job.mine) &&
+            matches(job, url.searchParams.get('find') ?? '')
         ),
-        next: null
-      }
+        url.searchParams
+      )
     };
     return json(answers[collection ?? '']);
+  }
+
+  private _page(jobs: JobView[], asked: URLSearchParams): JobPage {
+    const from = Number(asked.get('after') ?? 0);
+    const end = from + Number(asked.get('limit') ?? 100);
+    return { jobs: jobs.slice(from, end), next: end < jobs.length ? String(end) : null };
   }
 
   /** Stores the job and sends the event to every stream. */

@@ -31,6 +31,7 @@ interface Wanted {
   state: string;
   project: string;
   user: string;
+  find: string;
 }
 
 export interface JobsViewProps {
@@ -44,7 +45,7 @@ export interface JobsViewProps {
 
 export function JobsView({ model, state, actions, confirm, attempt }: JobsViewProps): ReactElement {
   const trans = useTrans();
-  const [wanted, setWanted] = useState<Wanted>({ state: '', project: '', user: '' });
+  const [wanted, setWanted] = useState<Wanted>({ state: '', project: '', user: '', find: '' });
   const [order, setOrder] = useState<JobOrder>({ sort: 'submitted', order: 'desc' });
   const [found, setFound] = useState<{ of: Wanted; page: JobPage } | null>(null);
   const [round, setRound] = useState(0);
@@ -106,7 +107,7 @@ export function JobsView({ model, state, actions, confirm, attempt }: JobsViewPr
     event.preventDefault();
     const form = new FormData(event.currentTarget);
     const text = (name: string) => String(form.get(name) ?? '').trim();
-    const next = { state: text('state'), project: text('project'), user: text('user') };
+    const next = { state: text('state'), project: text('project'), user: text('user'), find: text('find') };
     if (JSON.stringify(next) !== JSON.stringify(wanted)) {
       setWanted(next);
     }
@@ -140,6 +141,13 @@ export function JobsView({ model, state, actions, confirm, attempt }: JobsViewPr
               <option key={project.name}>{project.name}</option>
             ))}
         </select>
+        <input
+          name="find"
+          aria-label={trans.__('Name or id')}
+          placeholder={trans.__('name or id')}
+          maxLength={200}
+          autoComplete="off"
+        />
         <input name="user" aria-label={trans.__('User')} placeholder={trans.__('user')} autoComplete="off" />
         <button type="submit" className="runai-Button">
           {trans.__('Find')}
@@ -191,11 +199,12 @@ export function JobsView({ model, state, actions, confirm, attempt }: JobsViewPr
   );
 }
 
-function queryOf({ state, project, user }: Wanted): Parameters<IPoolModel['client']['jobs']>[0] {
+function queryOf({ state, project, user, find }: Wanted): Parameters<IPoolModel['client']['jobs']>[0] {
   return {
     limit: PAGE,
     ...(state ? { states: [state as JobState] } : {}),
     ...(project ? { project } : {}),
-    ...(user ? { user } : {})
+    ...(user ? { user } : {}),
+    ...(find ? { find } : {})
   };
 }

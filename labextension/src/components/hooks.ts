@@ -77,15 +77,16 @@ function usePointer(ref: RefObject<HTMLElement>): boolean {
   return inside;
 }
 
-/** Keeps the value from the moment when `held` became true, until it becomes false. */
-export function useFrozen<T>(value: T, held: boolean): T {
-  const kept = useRef(value);
+/** Keeps the value from the moment when `held` became true, until it becomes false or `asked` changes. */
+export function useFrozen<T>(value: T, held: boolean, asked?: unknown): T {
+  const kept = useRef({ value, asked });
+  const still = held && kept.current.asked === asked;
   useLayoutEffect(() => {
-    if (!held) {
-      kept.current = value;
+    if (!still) {
+      kept.current = { value, asked };
     }
   });
-  return held ? kept.current : value;
+  return still ? kept.current.value : value;
 }
 
 /**

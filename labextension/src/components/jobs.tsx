@@ -3,6 +3,7 @@ import { useContext, useMemo, useRef, useState, type KeyboardEvent, type ReactEl
 import type { JobState, JobView, Me } from '../model/api';
 import { isFinal, type IPoolModel } from '../model/state';
 import { byNumber, groupsOf, type JobGroup } from '../model/groups';
+import type { Found } from './found';
 import { GroupRow } from './group';
 import { StillContext, useFrozen, useKeptFocus, useNow, useShown, useTrans } from './hooks';
 import { JobRow, type JobActions } from './job';
@@ -21,11 +22,14 @@ export interface JobListProps {
   empty: ReactNode;
   /** The order of unfinished jobs; default: newest first. */
   order?: (a: JobView, b: JobView) => number;
+  /** Further jobs that are not in `jobs` yet. */
+  found?: Found;
   /** Whether jobs that were submitted together share a row, which unfolds. */
   folds?: boolean;
 }
 
 const FIRST = 50;
+const STEP = 200;
 
 /** A job, or jobs that were submitted together, with those that match the query. */
 interface Row {
@@ -45,7 +49,8 @@ export function JobList(props: JobListProps): ReactElement {
   const groups = useMemo(() => (folds ? groupsOf(jobs) : new Map<string, JobGroup>()), [jobs, folds]);
   const order = useFrozen(
     useMemo(() => ordered(jobs, props.order), [jobs, props.order]),
-    useContext(StillContext)
+    useContext(StillContext),
+    props.found?.pages
   );
   const [open, setOpen] = useState<string | null>(null);
   const [unfolded, setUnfolded] = useState<ReadonlySet<string>>(new Set());
@@ -123,9 +128,10 @@ export function JobList(props: JobListProps): ReactElement {
       );
   const ended = section(true);
   const more = rows.slice(most).flatMap(row => row.jobs).length;
+  const further = props.found?.more;
   return (
     <div ref={list} onKeyDown={onKeyDown} className="runai-Jobs" {...kept}>
-      {shown.length === 0 && <div className="runai-Empty">{props.empty}</div>}
+      {shown.length === 0 && !props.found?.loading && <div className="runai-Empty">{props.empty}</div>}
       <ul className="runai-List" aria-label={label}>
         {section(false)}
       </ul>
@@ -137,11 +143,21 @@ export function JobList(props: JobListProps): ReactElement {
           </ul>
         </>
       )}
-      {more > 0 && (
-        <button type="button" className="runai-Link runai-More" onClick={() => setMost(most + 4 * FIRST)}>
-          {trans._n('Show %1 more job', 'Show %1 more jobs', more)}
+      {(more > 0 || further) && (
+        <button
+          type="button"
+          className="runai-Link runai-More"
+          onClick={() => {
+            setMost(most + STEP);
+            if (more < STEP) {
+              further?.();
+            }
+          }}
+        >
+          {further ? trans.__('Show more jobs') : trans._n('Show %1 more job', 'Show %1 more jobs', more)}
         </button>
       )}
+      {props.found?.loading && <div className="runai-Hint runai-More">{trans.__('Loading jobs…')}</div>}
     </div>
   );
 }

@@ -1,8 +1,8 @@
 /** The panel: my GPUs, my projects and jobs. */
 import { useCallback, useEffect, useMemo, useRef, useState, type ReactElement, type ReactNode } from 'react';
-import type { JobView } from '../model/api';
 import { amount } from '../model/format';
-import { isFinal, type IPoolModel, type PoolState } from '../model/state';
+import { countsOf, type IPoolModel, type PoolState } from '../model/state';
+import { useFound } from './found';
 import { StillContext, usePool, useStill, useTrans, useUsage } from './hooks';
 import { ActionIcon } from './icons';
 import type { JobActions } from './job';
@@ -140,6 +140,7 @@ function Jobs({
   }, [filtering]);
   const all = useMemo(() => [...state.jobs.values()], [state.jobs]);
   const mine = useMemo(() => all.filter(job => job.mine), [all]);
+  const found = useFound(model, query, tab === 'mine');
   const labels: Record<Tab, string> = { mine: trans.__('Mine'), team: trans.__('Team') };
   const tabs: Tab[] = ['mine', 'team'];
   return (
@@ -176,7 +177,7 @@ function Jobs({
                   }
                 }}
               >
-                {labels[name]} <Count jobs={name === 'mine' ? mine : all} />
+                {labels[name]} <Count state={state} whose={name} />
               </button>
             ))}
           </div>
@@ -209,6 +210,7 @@ function Jobs({
           key={tab}
           jobs={tab === 'mine' ? mine : all}
           query={query}
+          found={found}
           me={state.me}
           model={model}
           actions={actions}
@@ -223,12 +225,12 @@ function Jobs({
 }
 
 /** The number of waiting and running jobs. */
-function Count({ jobs }: { jobs: readonly JobView[] }): ReactElement {
+function Count({ state, whose }: { state: PoolState; whose: Tab }): ReactElement {
   const trans = useTrans();
-  const count = jobs.filter(job => !isFinal(job.state)).length;
+  const { running, stopping, waiting, paused } = countsOf(state, whose);
   return (
     <span className="runai-Count" title={trans.__('waiting or running')}>
-      {count}
+      {running + stopping + waiting + paused}
     </span>
   );
 }

@@ -5,9 +5,8 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import { Signal } from '@lumino/signaling';
 import { usePool } from '../components/hooks';
-import type { JobState } from '../model/api';
 import { gpus } from '../model/format';
-import type { IPoolModel as Model, PoolState } from '../model/state';
+import { countsOf, type IPoolModel as Model, type PoolState } from '../model/state';
 import type { Trans } from '../trans';
 import { DOMAIN } from './domain';
 import { gpuIcon } from './icon';
@@ -55,13 +54,12 @@ function Status({ model, trans, open }: StatusProps) {
   );
 }
 
-function inWords({ jobs, pool }: PoolState, trans: Trans): string {
-  const mine = [...jobs.values()].filter(job => job.mine);
-  const count = (...states: JobState[]) => mine.filter(job => states.includes(job.state)).length;
-  const [running, pausing, waiting] = [count('starting', 'running'), count('stopping'), count('queued')];
+function inWords(state: PoolState, trans: Trans): string {
+  const { running, stopping, waiting } = countsOf(state, 'mine');
+  const { pool } = state;
   return [
     running ? trans.__('%1 running', running) : '',
-    pausing ? trans.__('%1 stopping', pausing) : '',
+    stopping ? trans.__('%1 stopping', stopping) : '',
     waiting ? trans.__('%1 waiting', waiting) : '',
     pool ? trans.__('%1 free', gpus(pool.train.free, trans)) : ''
   ]

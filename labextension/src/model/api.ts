@@ -400,6 +400,14 @@ export interface HolderJob {
   expected_end: number | null;
 }
 
+/** Unfinished jobs: running includes those that start, stopping also those that save and pause. */
+export interface JobCounts {
+  running: number;
+  stopping: number;
+  waiting: number;
+  paused: number;
+}
+
 /** What a job runs: a notebook cell, a script, a whole notebook or any command. */
 export type JobKind = 'cell' | 'script' | 'notebook' | 'command';
 
@@ -573,6 +581,10 @@ export interface Me {
   build_quota: number;
   /** projects that the caller may submit jobs to, the default one first */
   projects: string[];
+  /** the caller's own jobs */
+  jobs: JobCounts;
+  /** the jobs of all projects whose jobs the caller may see */
+  team_jobs: JobCounts;
 }
 
 /** The metrics that a job has reported. Each point has a time, attempt, rank and the reported values. */

@@ -51,6 +51,10 @@ export interface JobOrder {
 
 export interface JobQuery extends Partial<JobOrder> {
   states?: readonly JobState[];
+  /** Only the caller's own jobs. */
+  mine?: boolean;
+  /** Words that occur in a job's name, owner, project, state or id. */
+  find?: string;
   project?: string;
   user?: string;
   array?: string;
@@ -201,7 +205,7 @@ export class Client {
     for (const state of query.states ?? []) {
       search.append('state', state);
     }
-    for (const key of ['project', 'user', 'array', 'limit', 'sort', 'order', 'after'] as const) {
+    for (const key of ['mine', 'find', 'project', 'user', 'array', 'limit', 'sort', 'order', 'after'] as const) {
       if (query[key] !== undefined) {
         search.set(key, String(query[key]));
       }

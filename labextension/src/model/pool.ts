@@ -243,7 +243,8 @@ export class PoolModel implements IPoolModel {
         this._ended.push(now);
       }
     }
-    this._set({ connection: 'live', problem: null, me, pool, projects, sessions, jobs });
+    const has = { hasAllUnfinished: waiting.next === null, hasAll: recent.next === null && waiting.next === null };
+    this._set({ connection: 'live', problem: null, me, pool, projects, sessions, jobs, ...has });
     this._announce();
   }
 
@@ -322,8 +323,7 @@ export class PoolModel implements IPoolModel {
       jobs.set(job.id, job);
     }
     gone.forEach(id => jobs.delete(id));
-    trim(jobs);
-    this._set({ jobs });
+    this._set({ hasAll: !trim(jobs) && this._state.hasAll, jobs });
     this._announce();
   }
 

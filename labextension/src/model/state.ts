@@ -1,7 +1,7 @@
 /** The state that a page shows of the pool, and the interface of the model that keeps it up to date. */
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
-import type { JobState, JobView, Me, PoolView, ProjectView, ScheduleView, SessionView } from './api';
+import type { JobCounts, JobState, JobView, Me, PoolView, ProjectView, ScheduleView, SessionView } from './api';
 import type { Client, JobVerb } from './client';
 
 export const UNFINISHED: readonly JobState[] = ['queued', 'starting', 'running', 'stopping', 'paused'];
@@ -22,6 +22,9 @@ export interface PoolState {
   readonly projects: readonly ProjectView[];
   readonly sessions: readonly SessionView[];
   readonly jobs: ReadonlyMap<string, JobView>;
+  /** Whether `jobs` has all jobs of the caller and their projects, and whether it has all that are unfinished. */
+  readonly hasAll: boolean;
+  readonly hasAllUnfinished: boolean;
   /** The caller's own, by name. */
   readonly schedules: readonly ScheduleView[];
 }
@@ -56,10 +59,12 @@ export const NOTHING: PoolState = {
   projects: [],
   sessions: [],
   jobs: new Map(),
+  hasAll: false,
+  hasAllUnfinished: false,
   schedules: []
 };
 
-const MOST_JOBS = 2000;
+const MOST_ENDED = 2000;
 
 /** Existing items keep their order; new ones follow. */
 export function inOrder(projects: readonly ProjectView[], before: readonly ProjectView[]): readonly ProjectView[] {
@@ -67,13 +72,36 @@ export function inOrder(projects: readonly ProjectView[], before: readonly Proje
   return [...projects].sort((a, b) => (places.get(a.name) ?? Infinity) - (places.get(b.name) ?? Infinity) || 0);
 }
 
-/** Bounds the state of a page that stays open for weeks: the oldest finished jobs are dropped first. */
-export function trim(jobs: Map<string, JobView>): void {
-  if (jobs.size <= MOST_JOBS) {
-    return;
+/** Bounds the state of a page that stays open for weeks: drops the oldest finished jobs. Returns whether it did. */
+export function trim(jobs: Map<string, JobView>): boolean {
+  if (jobs.size <= MOST_ENDED) {
+    return false;
   }
-  const ended = [...jobs.values()].filter(job => isFinal(job.state)).sort((a, b) => (a.ended ?? 0) - (b.ended ?? 0));
-  for (const job of ended.slice(0, jobs.size - MOST_JOBS)) {
-    jobs.delete(job.id);
-  }
+  const ended = [...jobs.values()].filter(job => isFinal(job.state)).sort((a, b) => (b.ended ?? 0) - (a.ended ?? 0));
+  const dropped = ended.slice(MOST_ENDED);
+  dropped.forEach(job => jobs.delete(job.id));
+  return dropped.length > 0;
 }
+
+/** How many unfinished jobs the caller has, or all projects whose jobs they see: also of those not in `jobs`. */
+export function countsOf(state: PoolState, whose: 'mine' | 'team'): JobCounts {
+  if (!state.hasAllUnfinished && state.me) {
+    return whose === 'mine' ? state.me.jobs : state.me.team_jobs;
+  }
+  const counts = { running: 0, stopping: 0, waiting: 0, paused: 0 };
+  for (const job of state.jobs.values()) {
+    const counted = COUNTED[job.state];
+    if (counted && (whose === 'team' || job.mine)) {
+      counts[counted] += 1;
+    }
+  }
+  return counts;
+}
+
+const COUNTED: Partial<Record<JobState, keyof JobCounts>> = {
+  queued: 'waiting',
+  starting: 'running',
+  running: 'running',
+  stopping: 'stopping',
+  paused: 'paused'
+};

@@ -41,6 +41,12 @@ it('finds the jobs of a user through the service and cancels them together', asy
   expect(await screen.findByText('job-b')).toBeTruthy();
   await find('ada');
   expect(scheduler.asked).toContain('GET jobs?user=ada&limit=100&sort=submitted&order=desc');
+  fireEvent.change(screen.getByLabelText('Name or id'), { target: { value: 'job-c' } });
+  fireEvent.click(screen.getByText('Find'));
+  await screen.findByText('Cancel 1 job…');
+  expect(scheduler.asked).toContain('GET jobs?find=job-c&user=ada&limit=100&sort=submitted&order=desc');
+  fireEvent.change(screen.getByLabelText('Name or id'), { target: { value: '' } });
+  fireEvent.click(screen.getByText('Find'));
   fireEvent.click(await screen.findByText('Cancel 2 jobs…'));
   await screen.findByText('Cancel these 2 jobs?');
   fireEvent.click(screen.getByText('Cancel the jobs'));

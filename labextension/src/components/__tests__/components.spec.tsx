@@ -18,7 +18,9 @@ const ADA: Me = {
   admin: false,
   scopes: ['read', 'submit'],
   build_quota: 1,
-  projects: ['vision']
+  projects: ['vision'],
+  jobs: { running: 0, stopping: 0, waiting: 0, paused: 0 },
+  team_jobs: { running: 0, stopping: 0, waiting: 0, paused: 0 }
 };
 const READER: Me = { ...ADA, scopes: ['read'] };
 const ROOT: Me = { ...ADA, name: 'root', admin: true, scopes: ['read', 'submit', 'admin'] };
