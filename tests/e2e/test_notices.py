@@ -1,4 +1,4 @@
-"""JupyterLab notifies users of the ends of jobs that they may have missed; a setting turns that off."""
+"""JupyterLab notifies users of jobs that are paused, and of ends that they may have missed; settings turn that off."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scheduler.client import Client
 from scheduler.schema import JobSubmit, JobView, ProjectEntry
 
 from .conftest import Hub, eventually
-from .test_first_light import client_of, in_the_lab
+from .test_first_light import client_of, in_the_lab, shot
 
 __all__ = ["in_the_lab"]
 
@@ -62,16 +62,20 @@ def test_a_notice_for_each_end_that_matters(
 
         # A reclaim for another project's guarantee is not an end: the job continues afterwards.
         administrator.project_put(ProjectEntry(name="due", guaranteed=free, members=["fay"]))
-        due = sent(client, "due", "sleep 1", gpus=free, project="due")
-        assert eventually(lambda: len(client.job(surplus.id).attempts) == 2, 60)
-        assert client.job(due.id).state == "succeeded"
+        due = sent(client, "due", "sleep 600", gpus=free, project="due")
+        paused = toasts.filter(has_text="surplus was paused: Project due reclaims GPUs for due. It resumes ")
+        expect(paused).to_have_count(1)
+        shot(page, "pause-notice")
+        client.cancel(due.id)
+        expect(toasts.filter(has_text="surplus is running again.")).to_have_count(1)
+        expect(paused).to_have_count(0)
         client.cancel(surplus.id)
 
         client.wait(long.id, timeout=60)
         expect(toasts.filter(has_text="long succeeded after ")).to_have_count(1)
         expect(page.locator(".runai-Job", has_text="surplus")).to_contain_text("cancelled")
-        for name in ("surplus", "due", "mine"):
-            expect(toasts.filter(has_text=f"{name} ")).to_have_count(0)
+        for ended in ("surplus was cancelled", "due ", "mine "):
+            expect(toasts.filter(has_text=ended)).to_have_count(0)
 
         settings = hub.folder / "users" / "fay" / SETTINGS
         settings.parent.mkdir(parents=True, exist_ok=True)

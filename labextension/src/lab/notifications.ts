@@ -6,13 +6,14 @@ import { noticeOf, SUCCESSES } from '../model/endings';
 import { stopWords } from '../model/idle';
 import type { Trans } from '../trans';
 import { DOMAIN } from './domain';
+import { followInterruptions } from './interruptions';
 import { IJobActions, IPoolModel } from './tokens';
 
 const ID = 'jupyter-runai:notifications';
 
 export const notificationsPlugin: JupyterFrontEndPlugin<void> = {
   id: ID,
-  description: 'Notifies the user when a job has ended, and before a server is stopped.',
+  description: 'Notifies the user when a job is paused or has ended, and before a server is stopped.',
   autoStart: true,
   requires: [IPoolModel, IJobActions],
   optional: [ISettingRegistry, ITranslator],
@@ -25,12 +26,14 @@ export const notificationsPlugin: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     let wanted = true;
+    let pauses = true;
     let successes = SUCCESSES;
     registry?.load(ID).then(
       settings => {
         const read = () => {
-          const { jobsThatEnd, jobsThatSucceed, shortestSuccess } = settings.composite;
+          const { jobsThatEnd, jobsThatPause, jobsThatSucceed, shortestSuccess } = settings.composite;
           wanted = jobsThatEnd !== false;
+          pauses = jobsThatPause !== false;
           successes = {
             told: jobsThatSucceed !== false,
             from: typeof shortestSuccess === 'number' ? shortestSuccess * 60 : SUCCESSES.from
@@ -42,6 +45,7 @@ export const notificationsPlugin: JupyterFrontEndPlugin<void> = {
       () => undefined // without its schema the setting is unavailable
     );
     followIdle(model, trans);
+    followInterruptions(model, actions, trans, () => pauses);
     model.jobEnded.connect((_, job) => {
       const notice = wanted ? noticeOf(job, model.state.jobs.values(), trans, successes) : null;
       if (notice) {

@@ -7,6 +7,7 @@ import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { expect, it } from 'vitest';
 import { aJob, Scheduler } from '../../__tests__/scheduler';
 import { aSession } from '../../__tests__/views';
+import type { JobView } from '../../model/api';
 import { clock } from '../../model/format';
 import { PoolModel } from '../../model/pool';
 import { notificationsPlugin } from '../notifications';
@@ -68,5 +69,56 @@ it('notifies me of the successes that my settings choose, as soon as I change th
   await ends('silent', 'succeeded', 60);
   await ends('broken', 'failed', 1);
   expect(texts().sort()).toEqual([expect.stringMatching(/^broken failed/), 'long succeeded after 10 min.']);
+  model.dispose();
+});
+
+it('tells me why my job is paused and when it resumes, until it runs again', async () => {
+  const scheduler = new Scheduler();
+  const model = new PoolModel(scheduler, { firstDelay: 1, longestDelay: 1, gather: 1, figures: 1, shows: 1 });
+  const settings = { composite: {}, changed: null as unknown as Signal<object, void> };
+  settings.changed = new Signal<object, void>(settings);
+  const registry = { load: async () => settings } as unknown as ISettingRegistry;
+  Notification.manager.dismiss();
+  await notificationsPlugin.activate({} as JupyterFrontEnd, model, {} as IJobActions, registry, null);
+  await act(async () => model.start());
+  const texts = () => Notification.manager.notifications.map(one => one.message);
+  const attempt = { number: 1, created: 1000, started: 1000, ended: null, workers: [], exit_codes: [] };
+  const ran: JobView['attempts'] = [{ ...attempt, reason: 'Project due reclaims GPUs for j2.', ending: 'preempted' }];
+  const puts = async (job: JobView) => {
+    scheduler.set(job);
+    await waitFor(() => expect(model.state.jobs.get(job.id)).toEqual(job));
+  };
+  const [mine, theirs] = [aJob('a', { name: 'train' }), aJob('b', { mine: false })];
+  await puts({ ...mine, state: 'running' });
+  await puts({ ...theirs, state: 'running' });
+  await puts({ ...theirs, state: 'stopping', attempts: ran });
+
+  await puts({ ...mine, state: 'stopping', attempts: ran });
+  const paused = 'train is being paused: Project due reclaims GPUs for j2. It resumes when GPUs are free again.';
+  expect(texts()).toEqual([paused]);
+  await waitFor(() => expect(scheduler.shows.at(-1)).toEqual(['a'])); // the estimate is kept up to date
+  const start = Date.now() / 1000 + 3600;
+  await puts({ ...mine, state: 'queued', attempts: ran, estimated_start: start });
+  const at = clock(start, Date.now() / 1000);
+  expect(texts()).toEqual([`train was paused: Project due reclaims GPUs for j2. It resumes at about ${at}.`]);
+  await puts({ ...mine, state: 'starting', attempts: [...ran, { ...ran[0]!, number: 2, ending: null }] });
+  expect(texts()).toHaveLength(1);
+  await puts({ ...mine, state: 'running', attempts: [...ran, { ...ran[0]!, number: 2, ending: null }] });
+  expect(texts()).toEqual(['train is running again.']);
+  await waitFor(() => expect(scheduler.shows.at(-1)).toEqual([]));
+
+  Notification.manager.dismiss();
+  await puts({ ...mine, state: 'stopping', reason: 'Pausing by ben.' });
+  expect(texts()).toEqual(['train is being paused by ben.']);
+  await puts({ ...mine, state: 'paused', reason: 'Paused by ben; resume it to queue it again.' });
+  expect(texts()).toEqual(['train was paused by ben. It waits until it is resumed.']);
+  await puts({ ...mine, state: 'cancelled', reason: 'Cancelled.' });
+  expect(texts()).toEqual([]);
+
+  settings.composite = { jobsThatPause: false };
+  settings.changed.emit();
+  await puts({ ...mine, id: 'c', state: 'running' });
+  await puts({ ...mine, id: 'c', state: 'stopping', attempts: ran });
+  expect(texts()).toEqual([]);
   model.dispose();
 });
