@@ -35,7 +35,7 @@ WRITTEN = (JobKind.CELL, JobKind.NOTEBOOK)
 
 def form_of(job: JobSubmit) -> dict[str, Any]:
     """What the form of a clone shows: the command line, whether it can be changed, and the texts of the options."""
-    texts = {name: _text(option, getattr(job, name)) for name, option in SHOWN.items() if _differs(job, name)}
+    texts = {name: text_of(option, getattr(job, name)) for name, option in SHOWN.items() if _differs(job, name)}
     return {
         "run": shlex.join(job.command),
         "fixed": job.kind in WRITTEN,
@@ -71,7 +71,7 @@ def _differs(job: JobSubmit, name: str) -> bool:
     return name in job.model_fields_set and (name == "gpus" or getattr(job, name) != default)
 
 
-def _text(option: Option, value: Any) -> str:
+def text_of(option: Option, value: Any) -> str:
     """The text of a field; `value_of` of the option reads it."""
     if option.kind is SWITCH:
         return "true" if value == option.sets else ""

@@ -47,16 +47,15 @@ def compose(
     given = jobfile.merge(_begin_with(options), said(options))
     program = what_runs(options, line)
     if program is not None:
-        given = jobfile.merge(
-            {"name": program.name}, given, {"kind": program.kind.value, "command": [*program.command]}
-        )
+        given = jobfile.merge(given, {"kind": program.kind.value, "command": [*program.command]})
         given.pop("bundle", None)
     elif "command" not in given:
         raise Misused(f"Say what to run: `{line} train.py`, or a command after `--`.")
     if options.save_template:
         file = jobfile.save_template(options.save_template, given)
         print(f"Saved in {file}.", file=sys.stderr)
-    given = jobfile.merge({"env": variables()}, given)
+    name = program.name if program is not None else options.template
+    given = jobfile.merge({"env": variables()}, {"name": name} if name else {}, given)
     sent = jobfile.submission(given)
     array = jobfile.array_of(given, sent)
     if options.dry_run:

@@ -3,7 +3,8 @@
 What must hold:
 - Its keys are those of the API's submission and a few for choices at submission time; an unknown one is refused with
   its place.
-- Templates are the user's files in Jupyter's configuration folder, closed to others: a variable may be a secret.
+- The user's templates are files in the user's Jupyter configuration folder, closed to others: a variable may be a
+  secret. Administrators' templates are in Jupyter's other configuration folders, and give way to the user's.
 """
 
 from __future__ import annotations
@@ -131,26 +132,35 @@ def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def templates() -> list[str]:
-    """The names of the user's templates."""
-    folder = _folder()
-    return sorted(file.stem for file in folder.glob("*.yaml") if _NAME.fullmatch(file.stem))
+    """The names of the user's and the administrators' templates."""
+    found = {file.stem for folder in _folders() for file in folder.glob("*.yaml")}
+    return sorted(name for name in found if _NAME.fullmatch(name))
+
+
+def is_own(template: str) -> bool:
+    """Whether a template is the user's."""
+    return _file(template, _folders()[0]).exists()
 
 
 def load_template(name: str) -> dict[str, Any]:
     """The content of a template. Raises `NotFound` with a suggestion, or `Invalid`."""
-    file = _file(name)
-    try:
-        text = file.read_text("utf-8")
-    except FileNotFoundError:
-        near = get_close_matches(name, templates(), n=1)
-        hint = f"; did you mean {near[0]}?" if near else "; --save-template NAME keeps one."
-        raise NotFound(f"There is no template {name}{hint}", field="template") from None
-    return parse(text, source=str(file)).given
+    for folder in _folders():
+        file = _file(name, folder)
+        try:
+            text = file.read_text("utf-8")
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise Invalid(f"The template {name} cannot be read: {error}.", field="template") from None
+        return parse(text, source=str(file)).given
+    near = get_close_matches(name, templates(), n=1)
+    hint = f"; did you mean {near[0]}?" if near else "; --save-template NAME keeps one."
+    raise NotFound(f"There is no template {name}{hint}", field="template")
 
 
 def save_template(name: str, given: Mapping[str, Any]) -> Path:
-    """Save a submission under a name; an existing one is replaced atomically."""
-    file = _file(name)
+    """Save a submission as the user's template; an existing one is replaced atomically."""
+    file = _file(name, _folders()[0])
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, unfinished = tempfile.mkstemp(prefix=f".{name}.", dir=file.parent)
     try:
@@ -166,16 +176,18 @@ def save_template(name: str, given: Mapping[str, Any]) -> Path:
     return file
 
 
-def _file(name: str) -> Path:
+def _file(name: str, folder: Path) -> Path:
     if not _NAME.fullmatch(name):
         raise Invalid(
             f"{name!r} is not a valid template name; use letters, digits and . _ - (at most 64).",
             field="template",
         )
-    return _folder() / f"{name}.yaml"
+    return folder / f"{name}.yaml"
 
 
-def _folder() -> Path:
-    from jupyter_core.paths import jupyter_config_dir
+def _folders() -> list[Path]:
+    """The user's folder, then those of the machine and of the Python environment."""
+    from jupyter_core.paths import jupyter_config_dir, jupyter_config_path
 
-    return Path(jupyter_config_dir()) / "runai" / "templates"
+    found = dict.fromkeys([jupyter_config_dir(), *jupyter_config_path()])
+    return [Path(folder) / "runai" / "templates" for folder in found]

@@ -14,7 +14,7 @@ from scheduler.cli import main
 from scheduler.cli.apply import describe
 from scheduler.cli.audit import row
 from scheduler.cli.parser import read
-from scheduler.cli.submit import variables, what_runs
+from scheduler.cli.submit import compose, variables, what_runs
 from scheduler.errors import Invalid, Misused, NotFound
 from scheduler.schema import AuditEntry, Change
 
@@ -43,6 +43,22 @@ def test_the_program_of_a_command_line(folder: Path, words: list[str], kind: str
     found = what_runs(read(["submit", *words]))
     assert found is not None
     assert (found.kind, found.command) == (kind, tuple(command))
+
+
+def test_a_job_of_a_template_is_called_as_the_template(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(folder / "config"))
+    compose(read(["submit", "--save-template", "nightly", "--dry-run", "--", "python", "train.py"]))
+    assert "name: python\n" in capsys.readouterr().out
+    for words, name in (
+        (["--template", "nightly"], "nightly"),
+        (["--template", "nightly", "--name", "tonight"], "tonight"),
+        (["--template", "nightly", "train.py"], "train.py"),
+    ):
+        composed = compose(read(["submit", *words]))
+        assert composed is not None
+        assert composed[0].name == name
 
 
 def test_a_notebook_runs_with_its_parameters(folder: Path) -> None:

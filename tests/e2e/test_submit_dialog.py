@@ -152,6 +152,40 @@ def test_an_error_is_shown_at_its_field_and_corrected_there(hub: Hub, page: Page
     expect(dialog).to_have_count(0)
 
 
+def test_options_are_kept_as_a_template_and_fill_in_another_form(hub: Hub, page: Page) -> None:
+    dialog = train(page, "train.py")
+    field(dialog, "GPUs").fill("0.5")
+    field(dialog, "Priority").fill("40")
+    dialog.get_by_role("button", name="Save as template…").click()
+    expect(field(dialog, "Template name")).to_be_focused()
+    page.keyboard.type("half a GPU")
+    page.keyboard.press("Enter")
+    expect(dialog.get_by_role("alert")).to_contain_text("'half a GPU' is not a valid template name; use letters")
+    shot(page, "template-refused")
+    field(dialog, "Template name").fill("half")
+    page.keyboard.press("Enter")
+    expect(field(dialog, "Template")).to_have_value("half")
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+
+    dialog = train(page, "shapes.py")
+    field(dialog, "Template").select_option("half")
+    expect(field(dialog, "GPUs")).to_have_value("0.5")
+    field(dialog, "Priority").fill("60")
+    shot(page, "template")
+    page.set_viewport_size({"width": 640, "height": 900})
+    shot(page, "template-640")
+    page.set_viewport_size({"width": 1360, "height": 900})
+    dialog.get_by_role("button", name="Send").click()
+    expect(dialog).to_have_count(0)
+    with client_of(hub, "kim") as client:
+        job = client.wait(the_job(client, "shapes.py"), timeout=60)
+        assert (job.gpus, job.priority) == (0.5, 60)
+    kept = hub.folder / "users/kim/.jupyter/runai/templates/half.yaml"
+    assert kept.read_text() == "gpus: 0.5\npriority: 40\n"
+    kept.unlink()
+
+
 def test_a_command_is_sent_from_the_panel_by_keyboard_in_the_dark_theme(hub: Hub, page: Page) -> None:
     themes: Path = hub.folder / "users" / "kim" / THEMES
     themes.parent.mkdir(parents=True, exist_ok=True)

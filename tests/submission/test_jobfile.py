@@ -92,6 +92,21 @@ def test_a_template_is_kept_closed_to_others_and_found_again(configuration: Path
             jobfile.load_template(name)
 
 
+def test_administrators_templates_give_way_to_the_users(
+    configuration: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(tmp_path / "shared"))
+    shared = tmp_path / "shared/runai/templates/large.yaml"
+    shared.parent.mkdir(parents=True)
+    shared.write_text("gpus: 8\n")
+    assert (jobfile.templates(), jobfile.is_own("large")) == (["large"], False)
+    assert jobfile.load_template("large") == {"gpus": 8}
+    jobfile.save_template("large", {"gpus": 1})
+    assert (jobfile.templates(), jobfile.is_own("large")) == (["large"], True)
+    assert jobfile.load_template("large") == {"gpus": 1}
+    assert shared.read_text() == "gpus: 8\n"
+
+
 def test_an_invalid_template_is_reported_with_its_place(configuration: Path) -> None:
     jobfile.save_template("nightly", {"gpus": 1}).write_text("gpus: 1\nworker: 2\n")
     with pytest.raises(Invalid, match=r"worker: there is no key 'worker' here; did you mean 'workers'"):

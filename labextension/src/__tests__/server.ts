@@ -1,6 +1,7 @@
 /** The user's own server behind the transport: it records the submitted forms and returns the responses set here. */
 import type { DryRunView } from '../model/api';
 import type { Sent } from '../model/submission';
+import type { Template } from '../model/templates';
 import type { ITransport } from '../model/transport';
 
 export const SENT: Sent = {
@@ -36,6 +37,8 @@ export class Server implements ITransport {
   readonly tried: Form[] = [];
   /** The result of a dry run. */
   dryRun: DryRunView = { ...STARTS };
+  /** The templates, to which those of forms are added. */
+  templates: Template[] = [];
   /** The error for the next form: a sentence and the field at fault. */
   refuses: [string, string | null][] = [];
   /** Awaited before a form is answered. */
@@ -56,6 +59,9 @@ export class Server implements ITransport {
     if (path === 'line') {
       return this._line(JSON.parse(init.body as string) as { line: string; options?: Record<string, string> });
     }
+    if (path === 'templates') {
+      return this._templates(init.body as string | undefined);
+    }
     if (path === 'dry-run') {
       this.tried.push(JSON.parse(init.body as string) as Form);
       return this._refused() ?? json(this.dryRun);
@@ -72,6 +78,15 @@ export class Server implements ITransport {
     }
     const words = Object.entries(options).map(([name, text]) => ` --${name} ${text}`);
     return this._refused() ?? json({ line: ['%%runai_train', ...words].join('') });
+  }
+
+  private _templates(body?: string): Response {
+    const refused = body && this._refused();
+    if (body && !refused) {
+      const kept = JSON.parse(body) as { name: string; options: Record<string, string> };
+      this.templates = [...this.templates, { ...kept, own: true, run: '', left_out: [], problem: '' }];
+    }
+    return refused || json(this.templates);
   }
 
   private _refused(): Response | null {

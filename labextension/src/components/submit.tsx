@@ -1,11 +1,11 @@
 /** The form for a job: what to run, common options, and further options in collapsed sections. */
 import { useEffect, useId, useRef, useState, useSyncExternalStore, type ReactElement } from 'react';
+import { CellSubmission } from '../model/cellsubmission';
 import { bytes, outcome } from '../model/format';
 import { OPTIONS, type OfferKind, type SubmitOption } from '../model/options';
 import type { IPoolModel, PoolState } from '../model/state';
 import { timesInWords } from '../model/schedules';
 import {
-  CellSubmission,
   CloneSubmission,
   JobSubmission,
   RUN,
@@ -17,6 +17,7 @@ import {
 import type { Trans } from '../trans';
 import { GoesAlong } from './along';
 import { useNow, usePool, useTrans } from './hooks';
+import { TemplateRow } from './templates';
 import { TimesField } from './timesfield';
 
 const BASIC = OPTIONS.filter(option => option.basic);
@@ -78,6 +79,7 @@ export function SubmitForm({ submission, model }: SubmitFormProps): ReactElement
   const applies = (option: SubmitOption) => submission.takes(option.name);
   return (
     <div className="runai-Submit" ref={form}>
+      {!(submission instanceof CloneSubmission) && <TemplateRow submission={submission} />}
       {submission instanceof JobSubmission && (
         <RunField submission={submission} state={state} help={filesInWords(submission, state, trans)} />
       )}

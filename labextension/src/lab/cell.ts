@@ -5,7 +5,7 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, Notification, type ISessionContext } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
-import { CellSubmission, CELL_MAGIC, lineOf, withLine } from '../model/submission';
+import { CellSubmission, CELL_MAGIC, lineOf, withLine } from '../model/cellsubmission';
 import { CellKernel } from './cellkernel';
 import { DOMAIN } from './domain';
 import { gpuIcon } from './icon';

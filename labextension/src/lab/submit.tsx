@@ -13,6 +13,7 @@ import { ReactWidget } from '@jupyterlab/ui-components';
 import type { ReactElement } from 'react';
 import { TransContext } from '../components/hooks';
 import { SubmitForm } from '../components/submit';
+import { OWN_KEYS } from '../components/templates';
 import { clock } from '../model/format';
 import type { IPoolModel as Model } from '../model/state';
 import { JobSubmission, RUN, type Sent, type Submission } from '../model/submission';
@@ -230,6 +231,9 @@ class SubmitDialog<T> extends Dialog<null> {
 
   /** A notebook that opens meanwhile takes the focus: give it back to the user's field, not to the first one. */
   override handleEvent(event: Event): void {
+    if (event.type === 'keydown' && (event.target as HTMLElement).closest(`.${OWN_KEYS}`)) {
+      return;
+    }
     if (event.type === 'focus') {
       const target = event.target as HTMLElement;
       if (this.node.contains(target)) {

@@ -3,15 +3,17 @@
  * server parses the options, which are sent as text; an error is shown at its field.
  */
 import { Signal, type ISignal } from '@lumino/signaling';
-import type { Along, AlongUnknown, IAlongKernel } from './along';
+import type { Along, AlongUnknown } from './along';
 import type { DryRunView } from './api';
-import { errorOf, PoolError, UNREACHABLE, type ITransport } from './transport';
+import { asked, refusalOf, type Refusal } from './asked';
+import { Templates, type Template } from './templates';
+import type { PoolError, ITransport } from './transport';
 
 /** The name in errors of the field that says what to run. */
 export const RUN = 'run';
 
 /** The field of the notebook's parameters. */
-const PARAMETERS = 'notebook_parameters';
+export const PARAMETERS = 'notebook_parameters';
 
 /** The fields of a schedule: a cron expression and its time zone. */
 export const SCHEDULE = 'schedule';
@@ -22,9 +24,6 @@ const OUTPUTS = 'outputs';
 
 /** What a clone has from its job, and what would make several jobs of it. */
 const OF_FILES = new Set([OUTPUTS, PARAMETERS, 'in', 'no_files', 'after', 'array', 'sweep', 'max_parallel']);
-
-/** The magic that runs a cell on the pool, at the start of its first line. */
-export const CELL_MAGIC = '%%runai_train';
 
 /** The result of a submission: its job, the first job of its array, or its schedule. */
 export interface Sent {
@@ -43,12 +42,6 @@ export interface Sent {
 export interface Files {
   files: number;
   size: number;
-}
-
-/** An error and its field; null if it concerns no single field. */
-export interface Refusal {
-  field: string | null;
-  sentence: string;
 }
 
 /** An immutable state, replaced as a whole. */
@@ -75,8 +68,11 @@ export abstract class Submission<T = unknown> {
     values: Readonly<Record<string, string>> = {},
     run = ''
   ) {
+    this.templates = new Templates(server);
     this._state = { run, values, files: null, along: null, dryRun: null, line: '', refusal: null, sending: false };
   }
+
+  readonly templates: Templates;
 
   get state(): SubmissionState {
     return this._state;
@@ -131,6 +127,21 @@ export abstract class Submission<T = unknown> {
     this.change({ values, ...this.answered(name) });
   }
 
+  /** Fills in the values of a template, in place of those of the template before it; what the user wrote stays. */
+  start(template: Template | null): void {
+    const before = this._template?.options ?? {};
+    const written = Object.entries(this._state.values).filter(([name, text]) => before[name] !== text);
+    const values = { ...Object.fromEntries(written), ...template?.options };
+    this._template = template;
+    this.change({ values, refusal: null });
+    void this.look();
+  }
+
+  /** Keeps the options as a template. */
+  keep(name: string): Promise<Template[]> {
+    return this.templates.keep(name, this._options());
+  }
+
   /** Submits; returns null if it was refused and puts the error into the state. */
   async send(): Promise<T | null> {
     if (this._state.sending) {
@@ -164,6 +175,7 @@ export abstract class Submission<T = unknown> {
 
   private _state: SubmissionState;
   private _trying: AbortController | null = null;
+  private _template: Template | null = null;
   private readonly _changed = new Signal<this, void>(this);
 }
 
@@ -189,6 +201,15 @@ export class JobSubmission extends Submission<Sent> {
 
   setRun(run: string): void {
     this.change({ run, ...this.answered(RUN) });
+  }
+
+  /** A template's command line is taken where there is none; its job is named after the template. */
+  override start(template: Template | null): void {
+    const takesRun = template?.run && !this.state.run.trim();
+    super.start(takesRun ? { ...template, options: { name: template.name, ...template.options } } : template);
+    if (takesRun) {
+      this.setRun(template.run);
+    }
   }
 
   override set(name: string, text: string): void {
@@ -278,119 +299,4 @@ export class CloneSubmission extends Submission<Sent> {
   protected get runs(): object {
     return { like: this.like.id, run: this.state.run };
   }
-}
-
-/** The magic line that runs a cell on the pool. */
-export class CellSubmission extends Submission<string> {
-  /** @param line - the current magic line of the cell; empty if it has none. */
-  private constructor(
-    server: ITransport,
-    values: Record<string, string>,
-    readonly line: string,
-    private readonly _cell: string,
-    private readonly _kernel: IAlongKernel | null
-  ) {
-    super(server, values);
-  }
-
-  /** A submission of a cell; its options start from the cell's magic line, if it has one. */
-  static async of(server: ITransport, source: string, kernel: IAlongKernel | null = null): Promise<CellSubmission> {
-    const line = lineOf(source);
-    const { options } = line ? await writtenOn<{ options: Record<string, string> }>(server, { line }) : { options: {} };
-    const cell = line ? source.trimStart().slice(line.length).replace(/^\n/, '') : source;
-    return new CellSubmission(server, options, line, cell, kernel);
-  }
-
-  override dispose(): void {
-    this._looking?.abort();
-    this._ends.abort();
-    super.dispose();
-  }
-
-  override takes(option: string): boolean {
-    return option !== PARAMETERS && super.takes(option);
-  }
-
-  override set(name: string, text: string): void {
-    super.set(name, text);
-    void this.look();
-  }
-
-  async look(): Promise<void> {
-    this._looking?.abort();
-    const looking = (this._looking = new AbortController());
-    const line = await this._line(this.state.values, looking.signal).catch(() => null); // reported on submission
-    if (line !== null && !looking.signal.aborted) {
-      this.change({ line });
-      void this._askKernel();
-    }
-  }
-
-  protected ask(options: Record<string, string>): Promise<string> {
-    return this._line(options);
-  }
-
-  protected get runs(): object {
-    return {};
-  }
-
-  /** Asks for the current line, once at a time. */
-  private async _askKernel(): Promise<void> {
-    if (!this._kernel || this._isAsking) {
-      return;
-    }
-    this._isAsking = true;
-    const { signal } = this._ends;
-    for (let asked = ''; asked !== this.state.line && !signal.aborted;) {
-      asked = this.state.line;
-      const options = asked.slice(CELL_MAGIC.length).trim();
-      const along = await this._kernel.goesAlong(options, this._cell, signal, () => this.change({ along: 'waiting' }));
-      if (!signal.aborted) {
-        this.change({ along });
-      }
-    }
-    this._isAsking = false;
-  }
-
-  private async _line(options: Readonly<Record<string, string>>, signal?: AbortSignal): Promise<string> {
-    const form = { line: this.line, options };
-    return (await writtenOn<{ line: string }>(this.server, form, signal)).line;
-  }
-
-  private _looking: AbortController | null = null;
-  private _isAsking = false;
-  private readonly _ends = new AbortController();
-}
-
-/** The magic line that runs a cell on the pool; empty if there is none. */
-export function lineOf(source: string): string {
-  const line = source.trimStart().split('\n', 1)[0]!;
-  return line.split(/\s/, 1)[0] === CELL_MAGIC ? line : '';
-}
-
-/** The cell's source with its magic line replaced. */
-export function withLine(source: string, line: string): string {
-  const before = lineOf(source);
-  return before ? line + source.trimStart().slice(before.length) : `${line}\n${source}`;
-}
-
-function writtenOn<A>(server: ITransport, form: object, signal?: AbortSignal): Promise<A> {
-  return asked<A>(server, 'line', { method: 'POST', body: JSON.stringify(form), signal: signal ?? null });
-}
-
-async function asked<A>(server: ITransport, path: string, init: RequestInit): Promise<A> {
-  let response: Response;
-  try {
-    response = await server.send(path, init);
-  } catch (reason) {
-    throw reason instanceof PoolError ? reason : new PoolError(UNREACHABLE);
-  }
-  if (!response.ok) {
-    throw await errorOf(response);
-  }
-  return (await response.json()) as A;
-}
-
-function refusalOf(error: PoolError): Refusal {
-  return { field: error.field, sentence: error.message };
 }

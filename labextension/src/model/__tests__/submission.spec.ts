@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { SENT, Server } from '../../__tests__/server';
-import { CellSubmission, JobSubmission, lineOf, withLine } from '../submission';
+import { CellSubmission, lineOf, withLine } from '../cellsubmission';
+import { JobSubmission } from '../submission';
 import { UNREACHABLE } from '../transport';
 
 function begin(run = 'train.py'): [JobSubmission, Server] {
