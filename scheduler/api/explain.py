@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from scheduler.api import pausing, redaction
 from scheduler.api.access import Access
 from scheduler.api.convert import from_milli, start_range
-from scheduler.api.remedies import guarantee_rises, would_help
+from scheduler.api.remedies import guarantee_rises, means, remedies
 from scheduler.api.views import over_quota_jobs
 from scheduler.controller import usage
 from scheduler.controller.admission import capacity
@@ -65,6 +65,10 @@ def explanation(job: Job, book: Book, access: Access, now: float) -> Explanation
     sessions = sum(_on(nodes, session.placement) for session in book.sessions.values())
     expected = book.run_times.estimate(job)
     throughputs = book.run_times.throughputs(job)
+    found = [
+        *(guarantee_rises(job, book.pool_at(now), now) if for_gpus else ()),
+        *remedies(job, decision, means(job, holding, book, access, now)),
+    ]
     return Explanation(
         id=job.id,
         name=job.name,
@@ -90,12 +94,8 @@ def explanation(job: Job, book: Book, access: Access, now: float) -> Explanation
         after=len(decision.after) if decision else 0,
         free=from_milli(_free(nodes, standing, book.nodes) - sessions),
         holders=[*_holders(holding, book, access), *_sessions(sessions)],
-        would_help=[
-            *(guarantee_rises(job, book.pool_at(now), now) if for_gpus else ()),
-            *would_help(
-                job, decision, others=any(other.request.project != job.request.project for other, _ in holding)
-            ),
-        ],
+        remedies=found,
+        would_help=[remedy.sentence for remedy in found],
     )
 
 

@@ -20,6 +20,8 @@ from scheduler.schema.jobs import (
     MetricsPage,
     OutputFile,
     OutputList,
+    Remedy,
+    RemedyAction,
     SpeedView,
     WorkerView,
 )
@@ -63,6 +65,7 @@ from scheduler.schema.poolfile import (
 )
 from scheduler.schema.schedules import ScheduleChange, ScheduleList, ScheduleSubmit, ScheduleView
 from scheduler.schema.submission import (
+    HIGHEST_PRIORITY,
     ArrayMember,
     ArraySubmit,
     FileSubmit,
@@ -86,6 +89,7 @@ from scheduler.schema.wire import (
 
 __all__ = [
     "ATTEMPT_LINE",
+    "HIGHEST_PRIORITY",
     "NAME",
     "AfterId",
     "AllowedEntry",
@@ -154,6 +158,8 @@ __all__ = [
     "ProjectList",
     "ProjectView",
     "QuotaEntry",
+    "Remedy",
+    "RemedyAction",
     "ScheduleChange",
     "ScheduleList",
     "ScheduleSubmit",

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from scheduler.model import Ending, JobKind, JobState, Parameter
-from scheduler.schema.submission import GroupSubmit
+from scheduler.schema.submission import HIGHEST_PRIORITY, GroupSubmit
 from scheduler.schema.wire import Digest, Wire
 
 
@@ -108,7 +108,9 @@ class DisplayLine(Wire):
 class JobChange(Wire):
     """What can change of a job that has not ended."""
 
-    priority: int = Field(ge=0, le=1000, description="priority within the project; the highest starts first")
+    priority: int = Field(
+        ge=0, le=HIGHEST_PRIORITY, description="priority within the project; the highest starts first"
+    )
 
 
 class JobPage(Wire):
@@ -159,11 +161,28 @@ class SpeedView(Wire):
     runs: int
 
 
+class RemedyAction(Wire):
+    """What the caller can do with a job: `resume` it, raise its `priority`, `cancel` it, or `clone` it, which is to
+    submit it again with these `options`."""
+
+    kind: Literal["resume", "priority", "cancel", "clone"]
+    job: str
+    name: str = Field(description="of the job")
+    options: dict[str, str] = Field(description="the texts of options in the form; an empty text leaves the option out")
+
+
+class Remedy(Wire):
+    """What would help a job to start, and how the caller can bring it about; null: it is not in the caller's hands."""
+
+    sentence: str
+    action: RemedyAction | None
+
+
 class Explanation(Wire):
     """Why a job is in its state, according to the latest plan. `reason` is for people, `blocked_by` for programs.
 
     While it waits, it is number `position` of the `waiting` jobs of its project, `holders` hold the GPUs that it waits
-    for, `free` of these GPUs are free, and any one of `would_help` would help it to start earlier.
+    for, `free` of these GPUs are free, and any one of `remedies` would help it to start earlier.
     """
 
     id: str
@@ -199,7 +218,8 @@ class Explanation(Wire):
     after: int = Field(description="number of other jobs that must stop or shrink first")
     free: float
     holders: list[Holder]
-    would_help: list[str]
+    remedies: list[Remedy] = Field(default_factory=list)
+    would_help: list[str] = Field(description="the sentences of `remedies`")
 
 
 class DryRunView(Wire):

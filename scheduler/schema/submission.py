@@ -9,6 +9,8 @@ from pydantic import Field, StringConstraints
 from scheduler.model import Framework, JobKind
 from scheduler.schema.wire import AfterId, Digest, Name, Parameters, Wire
 
+HIGHEST_PRIORITY = 1000
+
 
 class FileSubmit(Wire):
     """A large file of the working directory, made of blobs, so that unchanged parts are uploaded only once."""
@@ -92,7 +94,9 @@ class JobSubmit(Wire):
     image: str | None = Field(
         None, min_length=1, max_length=1000, description="on Kubernetes, the container image that the workers run in"
     )
-    priority: int = Field(50, ge=0, le=1000, description="priority within the project; the highest starts first")
+    priority: int = Field(
+        50, ge=0, le=HIGHEST_PRIORITY, description="priority within the project; the highest starts first"
+    )
     preemptible: bool = Field(
         True, description="false: never stop it for other jobs; it must fit into the project's guarantee"
     )

@@ -13,7 +13,7 @@ from hypothesis import given
 
 from scheduler.api.access import Access, Caller, Scope
 from scheduler.api.explain import SHOWN, explanation
-from scheduler.api.remedies import would_help
+from scheduler.api.remedies import Means, remedies
 from scheduler.api.views import job_view
 from scheduler.cli.explain import show
 from scheduler.cli.jobs import why
@@ -32,6 +32,7 @@ from scheduler.model import (
     JobId,
     JobKind,
     JobState,
+    Maxima,
     Node,
     NodeName,
     NodePool,
@@ -40,6 +41,7 @@ from scheduler.model import (
     Program,
     Project,
     ProjectName,
+    ProjectRules,
     ProjectUsage,
     Request,
     Settings,
@@ -49,7 +51,7 @@ from scheduler.model import (
 )
 from scheduler.policy import Action, Forecast, Snapshot, decide, forecast
 from scheduler.scenario import read
-from scheduler.schema import Explanation
+from scheduler.schema import HIGHEST_PRIORITY, Explanation
 from scheduler.store import ChangeSet
 from tests.policy.pools import snapshots
 
@@ -139,9 +141,80 @@ def test_a_job_at_the_limit_waits_for_jobs_of_its_own_project() -> None:
     assert found.blocked_by["kind"] == "limit"
     assert [holder.project for holder in found.holders] == ["small"]
     assert found.would_help == [
+        f"Your job {holding.name} ends; it holds 2 GPUs.",
+        "Submit it again in project vision, whose guarantee has room for it.",
         "Jobs of project small release 1 GPU.",
         "An administrator raises the limit of project small from 2 GPUs to 3 GPUs.",
     ]
+
+
+def actions(job: Job, book: Book, access: Access) -> list[tuple[str, str, dict[str, str]]]:
+    """What the caller is offered to do for a job: the kind, the job that it is done to, and the options."""
+    found = [remedy.action for remedy in explanation(job, book, access, NOW).remedies]
+    return [(action.kind, action.job, action.options) for action in found if action is not None]
+
+
+def test_a_remedy_in_the_callers_hands_says_what_to_do() -> None:
+    holding, waiting = a_job("small", on=(("n1", 0), ("n1", 1))), a_job("small")
+    book = planned(holding, waiting)
+    mine = [("cancel", holding.id, {}), ("clone", waiting.id, {"project": "vision"})]
+    assert actions(waiting, book, caller("ann")) == mine
+    for stranger in (caller("zoe"), caller("root", Scope.ADMIN), caller("ann", Scope.READ)):
+        assert actions(waiting, book, stranger) == []
+
+
+def test_a_job_behind_others_may_get_a_higher_priority_and_then_is_the_first() -> None:
+    running = four("vision", "ann", priority=60)
+    first, second = a_job("vision", gpus=4), replace(a_job("vision", gpus=4), submitted=NOW)
+    book = planned(*running, first, second)
+    assert actions(first, book, caller("ann")) == []
+    for access in (caller("ann"), caller("root", Scope.ADMIN)):
+        assert ("priority", second.id, {}) in actions(second, book, access)
+    assert actions(second, book, caller("ann", Scope.READ)) == []
+    raised = replace(second, request=replace(second.request, priority=51))
+    decision = planned(*running, first, raised).decision(raised.id)
+    assert decision is not None
+    assert decision.position == 1
+    top = replace(second, request=replace(second.request, priority=HIGHEST_PRIORITY))
+    ahead = replace(first, request=top.request)
+    assert actions(top, planned(*running, ahead, top), caller("ann")) == []
+
+
+def test_a_project_with_a_maximum_priority_offers_none_above_it() -> None:
+    first, second = a_job("vision", gpus=4), replace(a_job("vision", gpus=4), submitted=NOW)
+    book = planned(*four("vision", "ann", priority=60), first, second)
+    book.pool = replace(POOL, policy=ProjectRules(maxima=Maxima(priority=50)))
+    assert actions(second, book, caller("ann")) == []
+
+
+def test_a_requirement_can_be_dropped_in_a_clone_by_the_owner_alone() -> None:
+    typed = a_job("vision", gpu_types=("V100",))
+    book = planned(typed)
+    assert actions(typed, book, caller("ann")) == [("clone", typed.id, {"gpu_types": ""})]
+    assert actions(typed, book, caller("root", Scope.ADMIN)) == []
+    kept = a_job("vision", gpus=4, preemptible=False)
+    assert ("clone", kept.id, {"preemptible": ""}) in actions(kept, planned(kept), caller("ann"))
+    large = a_job("vision", gpus=2, workers=3, min_workers=3, require="node")
+    assert actions(large, planned(large), caller("ann")) == [("clone", large.id, {"require": "", "prefer": "node"})]
+
+
+def test_a_paused_job_is_resumed_by_those_who_may() -> None:
+    paused = replace(a_job("vision"), state=JobState.PAUSED)
+    book = planned(paused)
+    for access in (caller("ann"), caller("root", Scope.ADMIN)):
+        assert actions(paused, book, access) == [("resume", paused.id, {})]
+    for access in (caller("zoe"), caller("ann", Scope.READ)):
+        assert actions(paused, book, access) == []
+
+
+def test_the_job_to_cancel_is_the_smallest_that_is_enough() -> None:
+    small = a_job("vision", on=(("n1", 0),), preemptible=False)
+    large = a_job("vision", on=(("n1", 1), ("n1", 2)), preemptible=False)
+    other = a_job("speech", "zoe", on=(("n1", 3),), preemptible=False)
+    one, two = a_job("small", node_pools=("train",)), a_job("vision", gpus=2, node_pools=("train",))
+    assert ("cancel", small.id, {}) in actions(one, planned(small, large, other, one), caller("ann"))
+    assert ("cancel", large.id, {}) in actions(two, planned(small, large, other, two), caller("ann"))
+    assert all(kind != "cancel" for kind, _, _ in actions(one, planned(small, large, other, one), caller("zoe")))
 
 
 def test_position_and_estimate_are_given_with_their_basis() -> None:
@@ -269,9 +342,9 @@ def test_for_whatever_a_job_waits_something_would_help(snapshot: Snapshot) -> No
         decision = plan.decisions[workload.id]
         if decision.action is Action.WAIT and workload.request.environment is Environment.TRAIN:
             job = Job(JobId(workload.id), "train", workload.request, program, submitted=workload.submitted)
-            found = would_help(job, decision, others=True)
+            found = remedies(job, decision, Means(others=True))
             assert found, decision.blocked_by
-            assert all(sentence.endswith(".") for sentence in found)
+            assert all(remedy.sentence.endswith(".") for remedy in found)
 
 
 def test_the_command_line_shows_the_whole_explanation() -> None:

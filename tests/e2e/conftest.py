@@ -20,6 +20,8 @@ from typing import TypeVar
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from scheduler.client import Client
+
 expect.set_options(timeout=60_000)  # a busy machine is slow, not wrong
 
 T = TypeVar("T")
@@ -100,6 +102,15 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         yield hub
     finally:
         stop_hub(hub)
+
+
+@pytest.fixture
+def administrator(hub: Hub) -> Iterator[Client]:
+    """A client that may do everything."""
+    pool = hub.folder / "pool"
+    url = json.loads((pool / "endpoint.json").read_text())["url"]
+    with Client(url, (pool / "hub-token").read_text()) as client:
+        yield client
 
 
 @pytest.fixture(scope="module")

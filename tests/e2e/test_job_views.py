@@ -6,11 +6,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
-from scheduler.schema import ArrayMember, ArraySubmit, JobSubmit
+from scheduler.client import Client
+from scheduler.schema import ArrayMember, ArraySubmit, JobSubmit, ProjectEntry
 
 from .conftest import Hub
 from .test_first_light import client_of, in_the_lab, shot
@@ -81,6 +83,82 @@ def test_a_job_is_sent_again_with_other_options(hub: Hub, in_the_lab: Callable[.
         assert client.submission(second.id).max_runtime == client.submission(first.id).max_runtime
 
 
+def test_what_would_help_a_job_is_done_from_its_view(
+    hub: Hub, in_the_lab: Callable[..., Page], administrator: Client
+) -> None:
+    page = in_the_lab("pat")
+    page.get_by_role("tab", name="GPU pool").click()
+
+    def why(name: str) -> Locator:
+        row = page.locator(".runai-Job", has=page.get_by_text(name, exact=True))
+        row.hover()
+        row.get_by_role("button", name=f"Open {name}").click()
+        view = page.locator(".runai-JobPage", has=page.locator("h2", has_text=name))
+        view.get_by_role("tab", name="Why?").click()
+        return view
+
+    administrator.project_put(ProjectEntry(name="due", guaranteed=2, members=["pat"]))
+    with client_of(hub, "pat") as client:
+        rest = client.pool().train.gpus - 2
+
+        def submit(name: str, gpus: float, *command: str, **options: Any) -> None:
+            client.submit(JobSubmit(name=name, command=[*command], gpus=gpus, **options))
+
+        submit("keeps", 2, "sleep", "600", project="due", preemptible=False)
+        submit("holds", rest, "sleep", "600", project="default", priority=70)
+        for name in ("keeps", "holds"):
+            expect(page.locator(".runai-Job", has_text=name)).to_contain_text("running")
+        submit("early", rest, "true", project="default")
+        submit("late", rest, "true", project="default")
+        submit("small", 2, "true", project="due", preemptible=False)
+    late = why("late")
+    expect(late).to_contain_text("number 2 of 2 in project")
+    late.get_by_role("button", name="Change the priority…").click()
+    expect(page.get_by_role("dialog").get_by_role("textbox")).to_be_focused()
+    page.keyboard.type("60")
+    page.keyboard.press("Enter")
+    expect(late).to_contain_text("number 1 of 2 in project")
+    expect(late.get_by_role("button", name="Change the priority…")).to_have_count(0)
+    small = why("small")
+    expect(small.get_by_role("button", name="Cancel keeps…")).to_be_visible()
+    shot(page, "job-remedies")
+    small.get_by_role("button", name="Clone as preemptible…").click()
+    dialog = page.locator(".runai-SubmitDialog")
+    dialog.get_by_text("More options").click()
+    expect(field(dialog, "Not preemptible")).not_to_be_checked()
+    field(dialog, "Name").fill("again")
+    dialog.get_by_role("button", name="Send").click()
+    expect(page.get_by_role("dialog")).to_contain_text("Its clone has been sent.")
+    shot(page, "job-remedies-cloned")
+    page.get_by_role("button", name="Cancel the job").click()
+    expect(small.locator(".runai-JobPage-said")).to_contain_text("cancelled")
+
+    dark(hub, "pat", page)
+    page.get_by_role("button", name="GPUs free").click()
+    early = why("early")
+    page.set_viewport_size({"width": 640, "height": 900})
+    expect(early.get_by_role("button", name="Cancel holds…")).to_be_visible()
+    shot(page, "job-remedies-dark-narrow")
+    assert early.evaluate("view => view.scrollWidth <= view.clientWidth"), "something is cut off"
+    early.get_by_role("button", name="Cancel holds…").click()
+    page.get_by_role("button", name="Cancel the job").click()
+    expect(early.locator(".runai-JobPage-said")).to_contain_text("succeeded")
+    with client_of(hub, "pat") as client:
+        for job in client.jobs(mine=True).jobs:
+            if not job.state.final:
+                client.cancel(job.id)
+                client.wait(job.id)
+    administrator.project_delete("due")
+
+
+def dark(hub: Hub, user: str, page: Page) -> None:
+    """Open the lab again in the dark theme."""
+    themes: Path = hub.folder / "users" / user / THEMES
+    themes.parent.mkdir(parents=True, exist_ok=True)
+    themes.write_text(json.dumps({"theme": "JupyterLab Dark"}))
+    page.goto(f"{hub.url}user/{user}/lab")  # the address before would open its notebook once all tabs are restored
+
+
 def test_a_job_has_a_view_of_its_own_which_comes_back_after_a_reload(hub: Hub, in_the_lab: Callable[..., Page]) -> None:
     page = in_the_lab("lee")
     page.get_by_role("tab", name="GPU pool").click()
@@ -139,10 +217,7 @@ def test_a_job_has_a_view_of_its_own_which_comes_back_after_a_reload(hub: Hub, i
     view.get_by_role("button", name="Preview notes.txt").click()
     expect(view.locator(".runai-Preview")).to_have_text("well done\n")
 
-    themes: Path = hub.folder / "users" / "lee" / THEMES
-    themes.parent.mkdir(parents=True, exist_ok=True)
-    themes.write_text(json.dumps({"theme": "JupyterLab Dark"}))
-    page.goto(f"{hub.url}user/lee/lab")  # the address before would open its notebook once all tabs are restored
+    dark(hub, "lee", page)
     attempts = view.locator(".runai-Attempts")
     expect(page.get_by_role("tab", name="digits")).to_be_visible()
     expect(page.locator("#jupyterlab-splash")).to_have_count(0)  # all tabs are restored, and the one of before selected

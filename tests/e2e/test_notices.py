@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -25,14 +24,6 @@ SETTINGS = ".jupyter/lab/user-settings/jupyter-runai/notifications.jupyterlab-se
 
 def _is_running(client: Client, job: JobView) -> bool:
     return client.job(job.id).state == "running"
-
-
-@pytest.fixture
-def administrator(hub: Hub) -> Iterator[Client]:
-    pool = hub.folder / "pool"
-    url = json.loads((pool / "endpoint.json").read_text())["url"]
-    with Client(url, (pool / "hub-token").read_text()) as client:
-        yield client
 
 
 def sent(client: Client, name: str, command: str, **more: object) -> JobView:

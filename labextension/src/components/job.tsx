@@ -23,8 +23,8 @@ export interface JobActions {
   openCell?(cell: NotebookCellSubmit): Promise<void>;
   /** Asks for another priority and sets it. */
   changePriority?(job: JobView): Promise<void>;
-  /** Shows the form of a new job that has the program, the files and the options of this one. */
-  clone?(job: JobView): Promise<void>;
+  /** Shows the form of a new job that has the program, the files and the options of this one, except `options`. */
+  clone?(job: JobView, options?: Readonly<Record<string, string>>): Promise<void>;
   actOnSchedule?(schedule: ScheduleView, verb: ScheduleVerb): Promise<void>;
   /** Cancels all unfinished jobs of a group. */
   cancelAll?(group: JobGroup): Promise<void>;

@@ -72,7 +72,7 @@ function Page({
     metrics: () => <Metrics line={line} />,
     log: () => <LogTab client={client} job={job} save={save} />,
     files: () => <Files client={client} job={job} />,
-    why: () => <Why client={client} job={job} now={now} />
+    why: () => <Why model={model} job={job} actions={actions} now={now} />
   };
   const tabs = (Object.keys(views) as Tab[]).filter(name => mine || name === 'overview' || name === 'why');
   return (

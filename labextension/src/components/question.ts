@@ -29,6 +29,16 @@ export function questionOf(job: JobView, verb: JobVerb, trans: Trans): Question 
   return null;
 }
 
+/** The question after a clone has been sent that may start where the job itself waits. */
+export function questionOfCloned({ name }: JobView, trans: Trans): Question {
+  return {
+    title: trans.__('Cancel %1?', name),
+    body: trans.__('Its clone has been sent. If you keep %1 in the queue, too, both will run.', name),
+    yes: trans.__('Cancel the job'),
+    no: trans.__('Keep it')
+  };
+}
+
 /** The question before a schedule is removed. */
 export function questionOfSchedule({ name }: ScheduleView, trans: Trans): Question {
   return {

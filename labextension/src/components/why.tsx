@@ -1,15 +1,25 @@
 /** Why a job is in its state, as in `jupyter runai explain`; read again when the job or the queue changes. */
 import { useEffect, useState, type ReactElement } from 'react';
-import type { Explanation, Holder, JobView } from '../model/api';
-import type { Client } from '../model/client';
+import type { Explanation, Holder, JobView, RemedyAction } from '../model/api';
 import { amount, clock, duration } from '../model/format';
+import type { IPoolModel } from '../model/state';
 import type { Trans } from '../trans';
 import { useTrans } from './hooks';
+import { ActionIcon, type ActionName } from './icons';
+import type { JobActions } from './job';
 
-export function Why({ client, job, now }: { client: Client; job: JobView; now: number }): ReactElement {
+export interface WhyProps {
+  model: IPoolModel;
+  job: JobView;
+  actions: JobActions;
+  now: number;
+}
+
+export function Why({ model, job, actions, now }: WhyProps): ReactElement {
   const trans = useTrans();
+  const { client } = model;
   const [found, setFound] = useState<Explanation | string | null>(null);
-  const { id, state, reason, position, estimated_start: start } = job;
+  const { id, state, reason, position, priority, estimated_start: start } = job;
   useEffect(() => {
     let current = true;
     client.explain(id).then(
@@ -19,7 +29,7 @@ export function Why({ client, job, now }: { client: Client; job: JobView; now: n
     return () => {
       current = false;
     };
-  }, [client, id, state, reason, position, start]);
+  }, [client, id, state, reason, position, priority, start]);
   if (found === null || typeof found === 'string') {
     return <div className="runai-Hint">{found ?? trans.__('Asking the scheduler…')}</div>;
   }
@@ -46,12 +56,15 @@ export function Why({ client, job, now }: { client: Client; job: JobView; now: n
           </ul>
         </>
       )}
-      {found.would_help.length > 0 && (
+      {found.remedies.length > 0 && (
         <>
           <h3>{trans.__('What would help')}</h3>
           <ul>
-            {found.would_help.map(sentence => (
-              <li key={sentence}>{sentence}</li>
+            {found.remedies.map(({ sentence, action }) => (
+              <li key={sentence}>
+                {sentence}
+                {action && <RemedyButton action={action} model={model} actions={actions} />}
+              </li>
             ))}
           </ul>
         </>
@@ -59,6 +72,79 @@ export function Why({ client, job, now }: { client: Client; job: JobView; now: n
       {facts.length === 0 && <div className="runai-Hint">{trans.__('The job is not waiting for anything.')}</div>}
     </div>
   );
+}
+
+interface RemedyButtonProps {
+  action: RemedyAction;
+  model: IPoolModel;
+  actions: JobActions;
+}
+
+/** Does what a remedy says; the page asks before. Renders nothing where the page cannot do it. */
+function RemedyButton({ action, model, actions }: RemedyButtonProps): ReactElement | null {
+  const trans = useTrans();
+  const [problem, setProblem] = useState('');
+  const { kind, job: id, options } = action;
+  if ((kind === 'priority' && !actions.changePriority) || (kind === 'clone' && !actions.clone)) {
+    return null;
+  }
+  const run = async () => {
+    const job = await model.follow(id);
+    setProblem('');
+    if (kind === 'priority') {
+      await actions.changePriority?.(job);
+    } else if (kind === 'clone') {
+      await actions.clone?.(job, options);
+    } else {
+      await actions.act(job, kind);
+    }
+  };
+  const [icon, words] = remedyInWords(action, trans);
+  return (
+    <>
+      <button
+        type="button"
+        className="runai-TextAction"
+        onClick={() => void run().catch((error: Error) => setProblem(error.message))}
+      >
+        <ActionIcon name={icon} />
+        {words}
+      </button>
+      {problem && (
+        <span className="runai-Hint" role="alert">
+          {problem}
+        </span>
+      )}
+    </>
+  );
+}
+
+function remedyInWords({ kind, name, options }: RemedyAction, trans: Trans): [ActionName, string] {
+  switch (kind) {
+    case 'resume':
+      return ['resume', trans.__('Resume')];
+    case 'priority':
+      return ['priority', trans.__('Change the priority…')];
+    case 'cancel':
+      return ['cancel', trans.__('Cancel %1…', name)];
+    case 'clone':
+      return ['add', cloneInWords(options, trans)];
+  }
+}
+
+/** What is different in the clone. */
+function cloneInWords(options: Readonly<Record<string, string>>, trans: Trans): string {
+  const { project, prefer } = options;
+  if (project) {
+    return trans.__('Clone in project %1…', project);
+  }
+  if (prefer) {
+    return trans.__('Clone with a preference for one %1…', prefer);
+  }
+  if ('gpu_types' in options) {
+    return trans.__('Clone with any GPU type…');
+  }
+  return 'preemptible' in options ? trans.__('Clone as preemptible…') : trans.__('Clone…');
 }
 
 function factsOf(found: Explanation, now: number, trans: Trans): [string, string][] {

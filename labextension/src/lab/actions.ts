@@ -2,7 +2,13 @@ import { Dialog, InputDialog, MainAreaWidget, Notification, showDialog, WidgetTr
 import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { IDocumentManager } from '@jupyterlab/docmanager';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
-import { questionOf, questionOfGroup, questionOfSchedule, type Question } from '../components/question';
+import {
+  questionOf,
+  questionOfCloned,
+  questionOfGroup,
+  questionOfSchedule,
+  type Question
+} from '../components/question';
 import type { JobView, NotebookCellSubmit, ScheduleView } from '../model/api';
 import { cancelAll } from '../model/cancelling';
 import type { JobVerb, ScheduleVerb } from '../model/client';
@@ -97,10 +103,15 @@ export const actionsPlugin: JupyterFrontEndPlugin<IJobActions> = {
         }
       },
 
-      async clone(job: JobView): Promise<void> {
+      async clone(job: JobView, options?: Readonly<Record<string, string>>): Promise<void> {
         try {
           const submission = await CloneSubmission.of(server, job);
-          await sendByDialog(app, submission, model, trans.__('Clone %1', job.name), trans);
+          Object.entries(options ?? {}).forEach(([name, text]) => submission.set(name, text));
+          const sent = await sendByDialog(app, submission, model, trans.__('Clone %1', job.name), trans);
+          // With other options it is sent in place of a job that waits.
+          if (options && sent?.jobs && (await confirmed(questionOfCloned(job, trans)))) {
+            await model.act(job.id, 'cancel');
+          }
         } catch (error) {
           Notification.error((error as Error).message, { autoClose: 8000 });
         }

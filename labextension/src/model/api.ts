@@ -197,7 +197,7 @@ export interface Event {
  * Why a job is in its state, according to the latest plan. reason is for people, blocked_by for programs.
  *
  * While it waits, it is number position of the waiting jobs of its project, holders hold the GPUs that it waits
- * for, free of these GPUs are free, and any one of would_help would help it to start earlier.
+ * for, free of these GPUs are free, and any one of remedies would help it to start earlier.
  */
 export interface Explanation {
   id: string;
@@ -241,6 +241,8 @@ export interface Explanation {
   after: number;
   free: number;
   holders: Holder[];
+  remedies: Remedy[];
+  /** the sentences of remedies */
   would_help: string[];
 }
 
@@ -805,6 +807,25 @@ export interface QuotaEntry {
   guaranteed: number | null;
   /** GPUs; null: this quota sets no limit */
   limit: number | null;
+}
+
+/** What would help a job to start, and how the caller can bring it about; null: it is not in the caller's hands. */
+export interface Remedy {
+  sentence: string;
+  action: RemedyAction | null;
+}
+
+/**
+ * What the caller can do with a job: resume it, raise its priority, cancel it, or clone it, which is to
+ * submit it again with these options.
+ */
+export interface RemedyAction {
+  kind: 'resume' | 'priority' | 'cancel' | 'clone';
+  job: string;
+  /** of the job */
+  name: string;
+  /** the texts of options in the form; an empty text leaves the option out */
+  options: Record<string, string>;
 }
 
 /** The body of PATCH /schedules/{schedule}: what is absent stays as it is. */

@@ -2,7 +2,7 @@
 import { act, cleanup, fireEvent, render, screen } from '@testing-library/react';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { aJob, Scheduler } from '../../__tests__/scheduler';
-import type { AttemptView, Explanation, JobView } from '../../model/api';
+import type { AttemptView, Explanation, JobView, RemedyAction } from '../../model/api';
 import { PoolModel } from '../../model/pool';
 import { JobPage } from '../jobpage';
 
@@ -43,7 +43,15 @@ async function page(scheduler: Scheduler, job: JobView) {
   const saved: [string, Blob][] = [];
   const opened: unknown[] = [];
   const openCell = async (cell: unknown) => void opened.push(cell);
-  const actions = { openCell, act: (one: JobView, verb: Parameters<PoolModel['act']>[1]) => model.act(one.id, verb) };
+  const done: unknown[] = [];
+  const changePriority = async (one: JobView) => void done.push(['priority', one.id]);
+  const clone = async (one: JobView, options?: object) => void done.push(['clone', one.id, options]);
+  const actions = {
+    openCell,
+    changePriority,
+    clone,
+    act: (one: JobView, verb: Parameters<PoolModel['act']>[1]) => model.act(one.id, verb)
+  };
   render(
     <JobPage
       id={job.id}
@@ -55,7 +63,7 @@ async function page(scheduler: Scheduler, job: JobView) {
   );
   await act(async () => model.start());
   await screen.findByText(job.name);
-  return { copied, opened, saved };
+  return { copied, done, opened, saved };
 }
 
 const open = (name: string) => fireEvent.click(screen.getByText(name));
@@ -168,7 +176,7 @@ it('explains what the job waits for, what holds the GPUs and what would help; ot
         jobs: [{ id: 'x', name: 'big', user: 'ben', gpus: 6, over_quota: true, expected_end: null }]
       }
     ],
-    would_help: ['Ask for 4 GPUs.']
+    remedies: [{ sentence: 'Ask for 4 GPUs.', action: null }]
   });
   await page(scheduler, aJob('q', { name: 'waits', mine: false, user: 'ben' }));
   expect([...document.querySelectorAll('[role=tab]')].map(tab => tab.textContent)).toEqual(['Overview', 'Why?']);
@@ -177,4 +185,46 @@ it('explains what the job waits for, what holds the GPUs and what would help; ot
   expect(document.activeElement!.textContent).toBe('Why?');
   expect(screen.getByText('speech: 6 GPUs – big of ben (6)')).toBeTruthy();
   expect(screen.getByText('Ask for 4 GPUs.')).toBeTruthy();
+});
+
+it('does what would help, where that is in the hands of the reader', async () => {
+  const scheduler = new Scheduler();
+  const sentence = (kind: string) => `Remedy: ${kind}.`;
+  const remedy = (kind: RemedyAction['kind'], job: string, options = {}) => ({
+    sentence: sentence(kind),
+    action: { kind, job, name: job, options }
+  });
+  scheduler.jobs.set('b-12', aJob('b-12', { name: 'b-12', state: 'running' }));
+  scheduler.explanations.set('q', {
+    ...({} as Explanation),
+    reason: 'Needs 8 GPUs on one node.',
+    position: null,
+    estimated_start: null,
+    expected_runtime: null,
+    holders: [],
+    remedies: [
+      remedy('priority', 'q'),
+      remedy('clone', 'q', { gpu_types: '' }),
+      remedy('cancel', 'b-12'),
+      { sentence: 'The resumed job is gone.', action: { kind: 'resume', job: 'gone', name: 'gone', options: {} } },
+      { sentence: 'Others end.', action: null }
+    ]
+  });
+  const { done } = await page(scheduler, aJob('q', { name: 'waits' }));
+  open('Why?');
+  await screen.findByText(sentence('clone'));
+  expect([...document.querySelectorAll('.runai-Why button')].map(button => button.textContent)).toEqual([
+    'Change the priority…',
+    'Clone with any GPU type…',
+    'Cancel b-12…',
+    'Resume'
+  ]);
+  open('Change the priority…');
+  await vi.waitFor(() => expect(done).toEqual([['priority', 'q']]));
+  open('Clone with any GPU type…');
+  await vi.waitFor(() => expect(done.at(-1)).toEqual(['clone', 'q', { gpu_types: '' }]));
+  open('Cancel b-12…');
+  await vi.waitFor(() => expect(scheduler.jobs.get('b-12')!.state).toBe('cancelled'));
+  open('Resume');
+  await screen.findByRole('alert');
 });
