@@ -18,7 +18,7 @@ from scheduler.api.audit import AuditHandler
 from scheduler.api.base import ApiHandler, NoSuchPath
 from scheduler.api.bundles import BlobHandler
 from scheduler.api.connections import Connections
-from scheduler.api.context import Context
+from scheduler.api.context import Context, Courier
 from scheduler.api.displays import DisplayHandler
 from scheduler.api.events import EventsHandler, StreamHandler
 from scheduler.api.forecast import ForecastHandler
@@ -38,6 +38,7 @@ from scheduler.api.jobs import (
 from scheduler.api.logs import LogHandler
 from scheduler.api.metrics import Metrics
 from scheduler.api.nodes import DrainHandler
+from scheduler.api.notices import NoticesHandler, NoticesTestHandler
 from scheduler.api.openapi import describe
 from scheduler.api.ops import HealthHandler, MetricsHandler, OpenApiHandler, ReadyHandler
 from scheduler.api.outputs import OutputHandler, OutputsHandler
@@ -69,6 +70,8 @@ if TYPE_CHECKING:
 
 ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/api/v1/me", MeHandler),
+    ("/api/v1/me/notices", NoticesHandler),
+    ("/api/v1/me/notices/test", NoticesTestHandler),
     ("/api/v1/pool", PoolHandler),
     ("/api/v1/pool/file", PoolFileHandler),
     ("/api/v1/pool/apply", PoolApplyHandler),
@@ -155,10 +158,12 @@ def make_app(
     max_blob: int = MAX_BYTES,
     metrics: Metrics | None = None,
     connections: int | None = None,
+    courier: Courier | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Application:
     """The API under `base_url` (with a slash at both ends). `max_blob` bounds a bundle, in bytes; `metrics` is given if
-    it times the plans; `connections` is the most that may be open (default: what the system's limits allow).
+    it times the plans; `connections` is the most that may be open (default: what the system's limits allow); without a
+    `courier` there are no notices outside the browser.
 
     Must be made in the event loop that it will be served in.
     """
@@ -183,6 +188,7 @@ def make_app(
         agents=backend.agents,
         clock=clock,
         notebooks=backend.notebooks,
+        courier=courier,
     )
     prefix = base_url.rstrip("/")
     routes: list[Any] = [(prefix + pattern(path), handler) for path, handler in ROUTES]

@@ -6,14 +6,16 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from scheduler.api.access import Access, Caller, Members
 from scheduler.api.broadcast import Broadcast
 from scheduler.api.whatifprocess import Simulations
-from scheduler.model import Pool
+from scheduler.model import Notice, NoticeChoice, Pool
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tornado.iostream import IOStream
 
     from scheduler.api.auth import Authenticator
@@ -29,6 +31,16 @@ if TYPE_CHECKING:
     from scheduler.files.blobs import Blobs
     from scheduler.files.disk import Disk
     from scheduler.telemetry import Inventory
+
+
+class Courier(Protocol):
+    """Delivers notices outside the browser."""
+
+    def check(self, choice: NoticeChoice) -> None:
+        """Raises `Invalid` where a choice can never be delivered."""
+
+    async def send(self, choice: NoticeChoice, notices: Sequence[Notice]) -> None:
+        """Raises `Invalid` or `Unavailable`, with a sentence for the user who chose it."""
 
 
 @dataclass
@@ -50,6 +62,7 @@ class Context:
     disk: Disk
     agents: Agents | None = None
     notebooks: Notebooks | None = None
+    courier: Courier | None = None
     clock: Callable[[], float] = time.time
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
     simulations: Simulations = field(default_factory=Simulations)

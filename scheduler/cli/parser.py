@@ -15,7 +15,7 @@ from scheduler.cli import administration, values
 from scheduler.cli.command import Commands, add_command, add_format, add_group
 from scheduler.cli.completion import complete, completer
 from scheduler.cli.simulateoptions import add_simulate
-from scheduler.model import JobKey, JobState, QueueOrder
+from scheduler.model import JobKey, JobState, NoticeChannel, QueueOrder
 from scheduler.submission.arguments import add_options, explain
 from scheduler.submission.options import Interface
 
@@ -96,6 +96,7 @@ def parser() -> argparse.ArgumentParser:
     _outputs(commands)
     _verbs(commands)
     _schedule(commands)
+    _notices(commands)
     _project(commands)
     _apply(commands)
     administration.add_commands(commands)
@@ -230,6 +231,28 @@ example:
     ):
         command = add_command(verbs, verb, f"schedules:{verb}", summary)
         command.add_argument("schedules", nargs="+", metavar="SCHEDULE", help="the name or id of a schedule")
+
+
+def _notices(commands: Commands) -> None:
+    verbs = add_group(commands, "notices", "be told of your jobs by e-mail or webhook")
+    add_format(add_command(verbs, "show", "notices:show", "show what you are told, where, and what could not be sent"))
+    command = add_command(
+        verbs,
+        "set",
+        "notices:choose",
+        "choose where you are told of your jobs from now on",
+        epilog="""\
+examples:
+  jupyter runai notices set slack                       # asks for the URL
+  jupyter runai notices set email ada@example.org --events failed,paused""",
+    )
+    command.add_argument("channel", choices=[channel.value for channel in NoticeChannel], help="none: nowhere")
+    command.add_argument("address", nargs="?", help="an e-mail address, or the URL of a webhook; by default it asks")
+    command.add_argument("--events", type=values.events, metavar="EVENTS",
+                         help="some of failed,succeeded,cancelled,paused,resumed (all)")  # fmt: skip
+    command.add_argument("--shortest-success", type=values.seconds, metavar="TIME",
+                         help="the shortest time from submission to end of a success that is told (10m)")  # fmt: skip
+    add_command(verbs, "test", "notices:test", "send a test notice, and say what happened")
 
 
 # -- the pool -----------------------------------------------------------------------------------------------

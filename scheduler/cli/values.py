@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from scheduler.model import NoticeKind
 from scheduler.submission import values
 from scheduler.submission.amounts import read_duration
 
@@ -114,6 +115,12 @@ def _ruled(text: str) -> tuple[str, Any]:
     return name, int(number) if number.is_integer() else number
 
 
+def _events(text: str) -> list[str]:
+    return [NoticeKind(name).value for name in values.names(text)]
+
+
+events = _reader(_events, "is not a list of events; write some of failed,succeeded,cancelled,paused,resumed")
+seconds = _reader(read_duration)
 count = _reader(values.count)
 priority = _reader(_priority, "is not a priority; write a number from 0 to 1000")
 whole = _reader(values.whole)

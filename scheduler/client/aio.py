@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
-from scheduler.client import calls, schedulecalls, sessioncalls
+from scheduler.client import calls, noticecalls, schedulecalls, sessioncalls
 from scheduler.client.calls import Call, Stream
 from scheduler.client.finding import Address, find
 from scheduler.client.refusals import error_of, unreachable
@@ -86,6 +86,9 @@ class AsyncClient:
     log = _method(calls.log)
     outputs = _method(calls.outputs)
     metrics = _method(calls.metrics)
+    notices = _method(noticecalls.notices)
+    choose_notices = _method(noticecalls.choose_notices)
+    test_notices = _method(noticecalls.test_notices)
     schedules = _method(schedulecalls.schedules)
     schedule_add = _method(schedulecalls.schedule_add)
     schedule_change = _method(schedulecalls.schedule_change)

@@ -24,6 +24,7 @@ from scheduler.model import (
     JobState,
     Milli,
     Node,
+    NoticeBox,
     Pool,
     PoolInForce,
     ProjectName,
@@ -44,7 +45,8 @@ from scheduler.store import ChangeSet
 
 class Book:
     """`jobs` are the unfinished ones, `sessions` those that have not ended, `plan`, `forecast` and `stop_warnings` are
-    the latest, `usage` is the recent use of each project, and use has been recorded until `accounted_until`.
+    the latest, `usage` is the recent use of each project, and use has been recorded until `accounted_until`. Notices
+    have been made of all events up to `noticed`.
 
     `releases` counts how often GPUs were released: while the number is the same, there was no release.
     """
@@ -62,13 +64,14 @@ class Book:
         self.plan = Plan(decisions={}, projects={})
         self.forecast = Forecast()
         self.stop_warnings: Mapping[SessionId, StopWarning] = {}
-        self.before_events = self.last_event = 0
+        self.before_events = self.last_event = self.noticed = 0
         self.releases = 0
         self.usage: dict[ProjectName, ProjectUsage] = {}
         self.accounted_until = 0.0
         self._jobs = JobIndex()
         self._sessions: dict[SessionId, Session] = {}
         self._schedules: dict[ScheduleId, Schedule] = {}
+        self._notice_boxes: dict[UserName, NoticeBox] = {}
         self._workloads: dict[WorkloadId, Workload] = {}
         self._dependent: dict[JobId, Job] = {}
         self._changed: dict[WorkloadId, None] | None = None
@@ -127,6 +130,10 @@ class Book:
         return MappingProxyType(self._schedules)
 
     @property
+    def notice_boxes(self) -> Mapping[UserName, NoticeBox]:
+        return MappingProxyType(self._notice_boxes)
+
+    @property
     def workloads(self) -> Mapping[WorkloadId, Workload]:
         """The workloads that hold GPUs or wait for them, as the policy sees them."""
         return MappingProxyType(self._workloads)
@@ -179,7 +186,8 @@ class Book:
         twin.releases, twin.usage = self.releases, dict(self.usage)
         twin.accounted_until = self.accounted_until
         twin._jobs, twin._sessions = self._jobs.copy(), dict(self._sessions)
-        twin._schedules = dict(self._schedules)
+        twin._schedules, twin._notice_boxes = dict(self._schedules), dict(self._notice_boxes)
+        twin.noticed = self.noticed
         twin._workloads, twin._dependent = dict(self._workloads), dict(self._dependent)
         return twin
 
@@ -193,6 +201,9 @@ class Book:
         self._schedules.update({schedule.id: schedule for schedule in change.schedules})
         for id in change.removed:
             self._schedules.pop(id, None)
+        self._notice_boxes.update({box.user: box for box in change.notice_boxes})
+        if change.noticed is not None:
+            self.noticed = change.noticed
         self.usage.update({used.project: used for used in change.usage})
         if change.accounted_until is not None:
             self.accounted_until = change.accounted_until

@@ -31,6 +31,7 @@ from scheduler.controller.forecaster import REST, Forecaster
 from scheduler.controller.gpurecord import GpuRecord
 from scheduler.controller.idleness import LOOK, Idleness, usage_by_job
 from scheduler.controller.jobs import Jobs
+from scheduler.controller.noticeboxes import NoticeBoxes
 from scheduler.controller.pausenotices import PauseNotices
 from scheduler.controller.planloop import Decide, PlanLoop, PlannedActions
 from scheduler.controller.schedules import Schedules
@@ -78,7 +79,7 @@ class Controller:
         )
         submissions = Submissions(self._writer, store, backend.traits, self._plan_loop.wake, clock)
         self.submit, self.submit_array, self.check = submissions.submit, submissions.submit_array, submissions.check
-        self.schedules = Schedules(self._writer, submissions, clock)
+        self.schedules, self.notices = Schedules(self._writer, submissions, clock), NoticeBoxes(self._writer, clock)
         self._jobs = Jobs(self._writer, store, backend.engine, backend.traits, self._plan_loop.wake, clock)
         self.job, self.jobs, self.set_priority = self._jobs.find, self._jobs.list, self._jobs.set_priority
         self.cancel, self.pause, self.resume = self._jobs.cancel, self._jobs.pause, self._jobs.resume
@@ -96,9 +97,8 @@ class Controller:
         self._requested: Mapping[WorkloadId, Workload] = {}
         self._pause_notices = PauseNotices(self._jobs.announce)
         self._gpu_record = GpuRecord(self._writer, store.audit, clock)
-        self._trying = asyncio.Lock()
+        self._trying, self._releases = asyncio.Lock(), 0
         self._next_retry: float | None = None
-        self._releases = 0
 
     @property
     def book(self) -> Book:

@@ -252,7 +252,9 @@ class Jobs:
         behind = dependencies.never_satisfied(job, self._writer.decided.dependent, now) if job.state.final else ()
         reordered = job.request.priority != before.request.priority
         told = reordered or (job.state, job.reason) != (before.state, before.reason)
-        events = tuple(notices.job_state(each, now) for each in ((job, *behind) if told else behind))
+        # Those that depend on it were queued or paused.
+        of_others = tuple(notices.job_state(other, now, JobState.QUEUED) for other in behind)
+        events = (notices.job_state(job, now, before.state), *of_others) if told else of_others
         do = (partial(self._do, instruction) for instruction in step.do)
         change = ChangeSet(jobs=(job, *behind), events=events, audit=audit)
         written = self._writer.commit(change, partial(self._mind, job), *do)

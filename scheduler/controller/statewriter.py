@@ -66,7 +66,16 @@ class StateWriter:
         half_life, known = self.book.pool.settings.usage_half_life, {used.project for used in loaded.usage}
         others = [job for job in loaded.jobs if job.request.project not in known]
         counted = (*loaded.usage, *usage.after({}, {}, others, half_life).values())
-        self.book.put(ChangeSet(jobs=loaded.jobs, sessions=loaded.sessions, schedules=loaded.schedules, usage=counted))
+        self.book.put(
+            ChangeSet(
+                jobs=loaded.jobs,
+                sessions=loaded.sessions,
+                schedules=loaded.schedules,
+                notice_boxes=loaded.notice_boxes,
+                noticed=loaded.last_event if loaded.noticed is None else loaded.noticed,
+                usage=counted,
+            )
+        )
         self.book.before_events, self.book.last_event = loaded.before_events, loaded.last_event
         self.book.accounted_until = loaded.accounted_until
         self.decided = self.book.copy()

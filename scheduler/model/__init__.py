@@ -51,6 +51,7 @@ from scheduler.model.names import (
     UserName,
     WorkloadId,
 )
+from scheduler.model.notices import Notice, NoticeBox, NoticeChannel, NoticeChoice, NoticeKind
 from scheduler.model.requested import (
     After,
     ArrayPlace,
@@ -134,6 +135,11 @@ __all__ = [
     "NodePool",
     "NodePoolName",
     "NotebookCell",
+    "Notice",
+    "NoticeBox",
+    "NoticeChannel",
+    "NoticeChoice",
+    "NoticeKind",
     "Parameter",
     "PlacementStyle",
     "Pool",

@@ -25,6 +25,7 @@ from scheduler.schema.jobs import (
     SpeedView,
     WorkerView,
 )
+from scheduler.schema.notices import NoticesChoice, NoticesTested, NoticesView
 from scheduler.schema.people import BuildQuotaEntry, GroupView, UserList, UserView
 from scheduler.schema.pool import (
     EnvironmentTotals,
@@ -143,6 +144,9 @@ __all__ = [
     "NodePoolEntry",
     "NodeView",
     "NotebookCellSubmit",
+    "NoticesChoice",
+    "NoticesTested",
+    "NoticesView",
     "Occupant",
     "OutcomeView",
     "OutputFile",

@@ -10,15 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import sys
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from jupyter_core.application import JupyterApp, NoStart
 from tornado.log import LogFormatter
-from traitlets import Bool, Enum, Float, Integer, TraitError, Unicode, default, validate
+from traitlets import Bool, Enum, Float, Integer, List, TraitError, Unicode, default, validate
 from traitlets.config import Config
 from traitlets.utils.bunch import Bunch
 
@@ -26,6 +27,9 @@ from scheduler import __version__
 from scheduler.discovery.statefolder import default_state_dir
 from scheduler.errors import Conflict, Invalid, RunaiError, shortage
 from scheduler.service.logs import Repeats
+
+if TYPE_CHECKING:
+    from scheduler.service.delivery import Mail
 
 LOCKED = 75
 """The exit status where another scheduler holds the state folder (`EX_TEMPFAIL`)."""
@@ -46,6 +50,13 @@ FROM_ENVIRONMENT = (
     "scrape_token",
     "dcgm_mapping_dir",
     "idle_timeout",
+    "smtp_host",
+    "smtp_port",
+    "smtp_tls",
+    "smtp_user",
+    "smtp_password",
+    "smtp_from",
+    "webhook_hosts",
 )
 
 
@@ -133,6 +144,26 @@ class RunaiService(JupyterApp):
         config=True,
         help="Seconds after which the scheduler ends if nobody is connected and no job or session is left; 0: never.",
     )
+    smtp_host = Unicode(config=True, help="The mail server for notices to users. Default: none, and no e-mail.")
+    smtp_port = Integer(587, min=1, max=65535, config=True, help="The port of the mail server.")
+    smtp_tls = Enum(
+        ["starttls", "tls", "none"],
+        "starttls",
+        config=True,
+        help="How the mail server is reached: with STARTTLS, with TLS from the first byte (port 465), or unencrypted.",
+    )
+    smtp_user = Unicode(config=True, help="The user to log in to the mail server as. Default: no login.")
+    smtp_password = Unicode(
+        config=True, help="The password of smtp_user. It belongs in RUNAI_SMTP_PASSWORD, not on the command line."
+    )
+    smtp_from = Unicode(config=True, help="The sender of notices. Default: runai@ and the name of this machine.")
+    webhook_hosts = List(
+        Unicode(),
+        ["*"],
+        config=True,
+        help="The hosts to which users may send notices: names, or patterns such as *.example.org. Only a host that is "
+        "named in full may have a private address or be reached over plain HTTP. Default: all public ones.",
+    )
     hub_managed = Bool(False, help="Whether a JupyterHub started this process and stops it.")
 
     aliases = {  # noqa: RUF012
@@ -202,6 +233,13 @@ class RunaiService(JupyterApp):
     def _hub_address(self) -> Any:
         return urlsplit(os.environ.get("JUPYTERHUB_SERVICE_URL", "") if self.hub_managed else "")
 
+    def _mail(self) -> Mail | None:
+        from scheduler.service.delivery import Mail
+
+        sender = self.smtp_from or f"runai@{socket.getfqdn()}"
+        given = (self.smtp_host, self.smtp_port, self.smtp_tls, sender, self.smtp_user, self.smtp_password)
+        return Mail(*given) if self.smtp_host else None
+
     # -- starting -------------------------------------------------------------------------------------------
 
     def load_config_file(self, suppress_errors: bool = True) -> None:  # type: ignore[override]
@@ -250,6 +288,8 @@ class RunaiService(JupyterApp):
             engine=self.engine,
             standby=self.standby,
             operator=self.operator,
+            mail=self._mail(),
+            webhook_hosts=tuple(self.webhook_hosts),
             config=self.config,
         )
         asyncio.run(serve(options))

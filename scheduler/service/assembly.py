@@ -46,7 +46,9 @@ from scheduler.policy import SnapshotPlanner
 from scheduler.pool.changes import changes, warnings
 from scheduler.pool.file import parse, pool_of
 from scheduler.service.dcgmmapping import DcgmMapping
+from scheduler.service.delivery import Delivery, Mail
 from scheduler.service.garbage import collect_garbage
+from scheduler.service.notices import Notices
 from scheduler.service.retention import Retention
 from scheduler.service.schedules import Schedules
 from scheduler.service.serverstops import ServerStopper
@@ -97,6 +99,8 @@ class Options:
     standby: bool = False
     operator: bool = False
     dcgm_mapping_dir: str = ""
+    mail: Mail | None = None
+    webhook_hosts: tuple[str, ...] = ("*",)
     config: Config = field(default_factory=Config)
 
 
@@ -237,6 +241,7 @@ async def _running(
         gc.freeze()  # most objects of the start are permanent
         blobs = Blobs(folder.path)
         blobs.discard_incoming()
+        delivery = Delivery(options.mail, options.webhook_hosts)
         app = make_app(
             controller,
             blobs,
@@ -246,12 +251,14 @@ async def _running(
             base_url=options.base_url,
             scrape_token=options.scrape_token,
             metrics=metrics,
+            courier=delivery,
         )
         api = app.settings["api"]
         retention = asyncio.create_task(Retention(controller, store, api.blobs, api.owners).forever())
         ends.push_async_callback(_cancel, retention)
         ends.push_async_callback(_cancel, asyncio.create_task(ServerStopper(api).forever()))
         ends.push_async_callback(_cancel, asyncio.create_task(Schedules(api).forever()))
+        ends.push_async_callback(_cancel, asyncio.create_task(Notices(api, delivery).forever()))
         if options.dcgm_mapping_dir:
             mapping = DcgmMapping(controller, ours.inventory, Path(options.dcgm_mapping_dir))
             ends.push_async_callback(_cancel, asyncio.create_task(mapping.forever()))

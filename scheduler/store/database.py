@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, OperationalError
 
 from scheduler.errors import Conflict, Invalid, Unavailable
-from scheduler.model import Attempt, Job, JobId, Pool, Program, ProjectUsage, Schedule, Session, SessionId
+from scheduler.model import Attempt, Job, JobId, NoticeBox, Pool, Program, ProjectUsage, Schedule, Session, SessionId
 from scheduler.store import accounting, rows, schema, sqlite, tables
 from scheduler.store.accounting import UsageSum, WantedUsage
 from scheduler.store.conditions import of_events, of_jobs
@@ -57,7 +57,7 @@ _WITH_KEY = select(tables.jobs.c.id).where(
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a scheduler starts with: everything unfinished. `pool` is absent until one has been applied.
+    """What a scheduler starts with: everything unfinished. `pool` and `noticed` are absent until there is one.
 
     `id` identifies the store; `before_events` is a number below its events' ids, and not below those of an older store.
     """
@@ -67,6 +67,8 @@ class Loaded:
     jobs: tuple[Job, ...]
     sessions: tuple[Session, ...]
     schedules: tuple[Schedule, ...]
+    notice_boxes: tuple[NoticeBox, ...]
+    noticed: int | None
     usage: tuple[ProjectUsage, ...]
     before_events: int
     last_event: int
@@ -216,6 +218,8 @@ class Store:
                 jobs=tuple(sorted(unfinished, key=lambda job: (job.submitted, job.id))),
                 sessions=tuple(rows.to_session(row) for row in sessions.mappings()),
                 schedules=tuple(schedules),
+                notice_boxes=tuple(connection.scalars(select(tables.notice_boxes.c.box))),
+                noticed=connection.scalar(select(tables.noticed.c.event)),
                 usage=tuple(ProjectUsage(**row) for row in connection.execute(select(tables.usage)).mappings()),
                 before_events=self._writer.before_events,
                 last_event=self._writer.last_event,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler.model import Job, JobId, Pool, ProjectUsage, Schedule, ScheduleId, Session
+from scheduler.model import Job, JobId, NoticeBox, Pool, ProjectUsage, Schedule, ScheduleId, Session
 from scheduler.store.accounting import UsageRecord
 
 JOB_DELETED = "job.deleted"
@@ -53,7 +53,8 @@ class ChangeSet:
 
     `submitted` are new jobs, `jobs` are changed ones (of whose attempts only the latest may have changed). `usage` is
     the usage of the projects for which it has changed. `deleted` are jobs that are deleted with their events; events up
-    to the id `outdated` are deleted, too. `schedules` are new or changed, `removed` are deleted ones.
+    to the id `outdated` are deleted, too. `schedules` and `notice_boxes` are new or changed, `removed` are deleted
+    schedules. Notices have been made of all events up to the id `noticed`.
 
     `accounted` is added to the record of use, which is then complete until `accounted_until`; the record is condensed
     as of the instant `condensed`.
@@ -64,6 +65,8 @@ class ChangeSet:
     sessions: tuple[Session, ...] = ()
     schedules: tuple[Schedule, ...] = ()
     removed: tuple[ScheduleId, ...] = ()
+    notice_boxes: tuple[NoticeBox, ...] = ()
+    noticed: int | None = None
     pool: Pool | None = None
     usage: tuple[ProjectUsage, ...] = ()
     events: tuple[EventRecord, ...] = ()

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-from scheduler.model import Avoided, Pool, Program, Request, Schedule, WorkerPlacement
+from scheduler.model import Avoided, NoticeBox, Pool, Program, Request, Schedule, WorkerPlacement
 
 T = TypeVar("T")
 
@@ -138,6 +138,20 @@ schedules = Table(
     metadata,
     Column("id", Id, primary_key=True),
     Column("schedule", Document[Schedule](Schedule), nullable=False),
+)
+
+notice_boxes = Table(
+    "notice_boxes",
+    metadata,
+    Column("user", Text, primary_key=True),
+    Column("box", Document[NoticeBox](NoticeBox), nullable=False),
+)
+
+noticed = Table(
+    "noticed",
+    metadata,
+    Column("only", Integer, primary_key=True, autoincrement=False),
+    Column("event", EventId, nullable=False),
 )
 
 pool = Table(

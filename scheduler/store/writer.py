@@ -205,6 +205,8 @@ def _put(connection: Connection, changes: Sequence[ChangeSet], events: Sequence[
     schedules = {
         schedule.id: {"id": schedule.id, "schedule": schedule} for change in changes for schedule in change.schedules
     }
+    boxes = {box.user: {"user": box.user, "box": box} for change in changes for box in change.notice_boxes}
+    noticed = [change.noticed for change in changes if change.noticed is not None]
     usage = {used.project: asdict(used) for change in changes for used in change.usage}
     pools = [change.pool for change in changes if change.pool is not None]
     if submitted:
@@ -214,6 +216,8 @@ def _put(connection: Connection, changes: Sequence[ChangeSet], events: Sequence[
     _upsert(connection, tables.attempts, list(attempts.values()))
     _upsert(connection, tables.sessions, list(sessions.values()))
     _upsert(connection, tables.schedules, list(schedules.values()))
+    _upsert(connection, tables.notice_boxes, list(boxes.values()))
+    _upsert(connection, tables.noticed, [{"only": 1, "event": event} for event in noticed[-1:]])
     _upsert(connection, tables.usage, list(usage.values()))
     _upsert(connection, tables.pool, [{"only": 1, "pool": pool} for pool in pools[-1:]])
     removed = [{"_id": schedule} for change in changes for schedule in change.removed]

@@ -76,6 +76,9 @@ GET    /api/v1/sessions                      401 401 403 200 200 200 200 200 401
 DELETE /api/v1/sessions/{session_id}         401 401 403 403 200 404 404 200 401
 POST   /api/v1/sessions/{session_id}/stop    401 401 403 403 204 404 404 204 401
 POST   /api/v1/sessions/activity             401 401 403 403 204 404 404 404 401
+GET    /api/v1/me/notices                    401 401 403 403 200 200 200 200 401
+PUT    /api/v1/me/notices                    401 401 403 403 200 200 200 200 401
+POST   /api/v1/me/notices/test               401 401 403 403 422 422 422 422 401
 POST   /api/v1/schedules                     401 401 403 403 201 201 403 403 401
 GET    /api/v1/schedules                     401 401 403 200 200 200 200 200 401
 GET    /api/v1/schedules/{schedule}          401 401 403 404 200 404 404 404 401
@@ -128,6 +131,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     },
     ("POST", "/api/v1/schedules"): {"cron": "0 2 * * *", "job": {"command": ["true"], "project": "vision"}},
     ("PATCH", "/api/v1/schedules/{schedule}"): {"active": False},
+    ("PUT", "/api/v1/me/notices"): {"channel": "none"},
     ("POST", "/api/v1/events/{stream_id}"): {"jobs": []},
     ("POST", "/api/v1/sessions/activity"): {"busy": True},
     ("POST", "/api/v1/sessions"): {"user": "ann", "gpus": 1},

@@ -252,6 +252,11 @@ SERVICE_SETTINGS = {
     "standby": "app/test_standby.py::test_a_standby_is_alive_not_ready_and_names_the_leader",
     "operator": "kubernetes/test_operator.py::test_a_trainjob_becomes_a_job_of_the_user_of_its_namespace",
     "idle_timeout": SERVICE + "after_idle_timeout_it_ends",
+    **dict.fromkeys(
+        ("smtp_host", "smtp_port", "smtp_tls", "smtp_user", "smtp_password", "smtp_from"),
+        "app/test_notices.py::test_e_mail_goes_through_the_administrators_server",
+    ),
+    "webhook_hosts": "app/test_notices.py::test_a_webhook_tells_the_ends_of_jobs_and_no_log_has_its_secret",
 }
 
 CLUSTER = "kubernetes/test_service.py::test_the_settings_say_which_cluster_which_nodes_and_what_pods_are_like"

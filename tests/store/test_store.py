@@ -9,7 +9,23 @@ from pathlib import Path
 import pytest
 
 from scheduler.errors import Conflict, Invalid, Unavailable
-from scheduler.model import Attempt, Job, JobId, JobKey, JobState, ProjectName, ProjectUsage, SessionId, SessionState
+from scheduler.model import (
+    Attempt,
+    Job,
+    JobId,
+    JobKey,
+    JobState,
+    Notice,
+    NoticeBox,
+    NoticeChannel,
+    NoticeChoice,
+    NoticeKind,
+    ProjectName,
+    ProjectUsage,
+    SessionId,
+    SessionState,
+    UserName,
+)
 from scheduler.store import NEWEST, AuditFilter, AuditRecord, ChangeSet, JobFilter, JobOrder, Store
 from tests.store.samples import FULL_JOB, PLACED, POOL, SCHEDULE, SESSION, event, job
 
@@ -53,6 +69,18 @@ async def test_a_schedule_is_kept_changed_and_removed(store: Store, url: str) ->
     assert again.load().schedules == (changed,)
     await again.write(ChangeSet(removed=(SCHEDULE.id,)))
     assert again.load().schedules == ()
+    again.close()
+
+
+async def test_notices_are_kept_with_the_event_up_to_which_they_were_made(store: Store, url: str) -> None:
+    notice = Notice("j1:7", NoticeKind.FAILED, JobId("j1"), "train", "vision", "train failed: É.", 5.0)
+    choice = NoticeChoice(NoticeChannel.SLACK, "https://hooks.example.org/x", (NoticeKind.FAILED,), 60.0)
+    box = NoticeBox(UserName("ann"), choice, 3, (notice,), (1.0, 2.0), 4, 6.0, "It is down.")
+    assert (store.load().notice_boxes, store.load().noticed) == ((), None)
+    await store.write(ChangeSet(notice_boxes=(replace(box, tries=1),), noticed=7))
+    await store.write(ChangeSet(notice_boxes=(box,), noticed=8))
+    again = reopened(store, url)
+    assert (again.load().notice_boxes, again.load().noticed) == ((box,), 8)
     again.close()
 
 
