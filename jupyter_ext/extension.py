@@ -16,7 +16,7 @@ from jupyter_ext.activity import ActivityHandler, ActivityReports, holds_gpus
 from jupyter_ext.cell_line import CellLineHandler
 from jupyter_ext.connection import Mode
 from jupyter_ext.dialog import CloneHandler, DryRunHandler, FilesHandler, SubmitHandler
-from jupyter_ext.form_templates import TemplatesHandler
+from jupyter_ext.form_templates import JobFileHandler, TemplatesHandler
 from jupyter_ext.frontend import ROOT
 from jupyter_ext.proxy import EventsHandler, ProxyHandler, StatusHandler, StreamHandler
 from jupyter_ext.relay import Relay
@@ -56,6 +56,7 @@ class RunaiExtension(ExtensionApp):
             (r"/runai/form", CloneHandler),
             (r"/runai/line", CellLineHandler),
             (r"/runai/templates", TemplatesHandler),
+            (r"/runai/job-file", JobFileHandler),
             (r"/runai/activity", ActivityHandler),
             (r"/runai/api/v1/events", EventsHandler),
             (r"/runai/api/v1/events/([A-Za-z0-9_-]{1,64})", StreamHandler),

@@ -150,7 +150,7 @@ def load_template(name: str) -> dict[str, Any]:
             text = file.read_text("utf-8")
         except FileNotFoundError:
             continue
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             raise Invalid(f"The template {name} cannot be read: {error}.", field="template") from None
         return parse(text, source=str(file)).given
     near = get_close_matches(name, templates(), n=1)

@@ -152,6 +152,29 @@ def test_an_error_is_shown_at_its_field_and_corrected_there(hub: Hub, page: Page
     expect(dialog).to_have_count(0)
 
 
+def test_a_job_file_is_sent_from_the_file_browser(hub: Hub, page: Page) -> None:
+    folder = hub.folder / "users" / "kim" / "digits"
+    (folder / "job.yaml").write_text("command: [python, train.py, --epochs, '3']\ngpus: 0.5\n")
+    (folder / "wrong.yml").write_text("gpu: 1\n")
+    page.get_by_role("button", name=re.compile("Refresh")).click()
+    dialog = train(page, "wrong.yml")
+    refused = "there is no key 'gpu' here; did you mean 'gpus'"
+    expect(page.locator(".Toastify__toast", has_text=refused)).to_have_count(1)
+    expect(dialog).to_have_count(0)
+    train(page, "job.yaml")
+    expect(field(dialog, "Run")).to_have_value("python train.py --epochs 3")
+    expect(field(dialog, "GPUs")).to_have_value("0.5")
+    shot(page, "submit-dialog-job-file")
+    dialog.get_by_role("button", name="Send").click()
+    expect(dialog).to_have_count(0)
+    with client_of(hub, "kim") as client:
+        job = client.wait(the_job(client, "job"), timeout=60)
+        assert (job.state, job.gpus) == ("succeeded", 0.5)
+        assert client.log(job.id) == b"6 --epochs 3\n"
+    for name in ("job.yaml", "wrong.yml"):
+        (folder / name).unlink()
+
+
 def test_options_are_kept_as_a_template_and_fill_in_another_form(hub: Hub, page: Page) -> None:
     dialog = train(page, "train.py")
     field(dialog, "GPUs").fill("0.5")

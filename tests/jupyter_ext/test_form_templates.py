@@ -90,9 +90,44 @@ async def test_what_cannot_be_kept_is_refused(
     assert await templates(jp_fetch) == []
 
 
+async def test_a_job_file_fills_in_the_form(jp_fetch: Any, jp_root_dir: Path) -> None:
+    folder = jp_root_dir / "jobs"
+    folder.mkdir()
+    (folder / "large run.yaml").write_text("command: [python, train.py, --name, a b]\ngpus: 2\nenv: {A: '1'}\n")
+    (folder / "named.yml").write_text("command: [sh]\nname: mine\n")
+    (folder / "wrong.yaml").write_text("gpu: 2\n")
+    (folder / "gang.yaml").write_text("command: [sh]\ngroups: [{name: a, workers: 1}]\n")
+
+    async def form(path: str) -> Any:
+        return json.loads((await jp_fetch("runai", "job-file", params={"path": path})).body)
+
+    assert await form("jobs/large run.yaml") == {
+        "run": "python train.py --name 'a b'",
+        "options": {"name": "large-run", "gpus": "2", "env": "A=1"},
+    }
+    assert (await form("jobs/named.yml"))["options"] == {"name": "mine"}
+    for path, status, sentence in (
+        ("jobs/wrong.yaml", 422, "there is no key 'gpu' here; did you mean 'gpus'"),
+        ("jobs/gang.yaml", 422, "The form has no field for groups; run `jupyter runai submit -f gang.yaml`."),
+        ("jobs/missing.yaml", 422, "missing.yaml cannot be read (No such file or directory)."),
+        ("../secret.yaml", 404, "There is no folder .. here."),
+    ):
+        with pytest.raises(HTTPClientError) as refused:
+            await form(path)
+        assert refused.value.response is not None
+        assert refused.value.code == status
+        assert sentence in json.loads(refused.value.response.body)["detail"]
+
+
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_templates_need_a_login(jp_fetch: Any, method: str) -> None:
     body = "{}" if method == "POST" else None
     with pytest.raises(HTTPClientError) as refused:
         await jp_fetch("runai", "templates", method=method, body=body, headers={"Authorization": "token wrong"})
+    assert refused.value.code == 403
+
+
+async def test_a_job_file_needs_a_login(jp_fetch: Any) -> None:
+    with pytest.raises(HTTPClientError) as refused:
+        await jp_fetch("runai", "job-file", headers={"Authorization": "token wrong"})
     assert refused.value.code == 403

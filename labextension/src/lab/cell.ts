@@ -80,7 +80,7 @@ export const cellPlugin: JupyterFrontEndPlugin<void> = {
             await app.commands.execute('notebook:run-cell');
           }
         } catch (error) {
-          Notification.error((error as Error).message);
+          Notification.error((error as Error).message, { autoClose: 8000 });
         }
       }
     });

@@ -52,7 +52,7 @@ export const runningPlugin: JupyterFrontEndPlugin<void> = {
       shutdownLabel: trans.__('Cancel the job'),
       shutdownAll: () => {
         for (const job of mine(model)) {
-          model.act(job.id, 'cancel').catch((error: Error) => Notification.error(error.message));
+          model.act(job.id, 'cancel').catch((error: Error) => Notification.error(error.message, { autoClose: 8000 }));
         }
       },
       shutdownAllLabel: trans.__('Cancel all my jobs'),

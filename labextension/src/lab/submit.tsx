@@ -14,6 +14,7 @@ import type { ReactElement } from 'react';
 import { TransContext } from '../components/hooks';
 import { SubmitForm } from '../components/submit';
 import { OWN_KEYS } from '../components/templates';
+import { asked } from '../model/asked';
 import { clock } from '../model/format';
 import type { IPoolModel as Model } from '../model/state';
 import { JobSubmission, RUN, type Sent, type Submission } from '../model/submission';
@@ -49,6 +50,17 @@ export const submitPlugin: JupyterFrontEndPlugin<void> = {
     const server = new ServerTransport(app.serviceManager.serverSettings, 'runai');
     const { contents } = app.serviceManager;
     const forms = new SentForms(state);
+
+    /** Opens the form of a job file, which is that of the file, whatever was sent before. */
+    async function trainJobFile(file: string): Promise<void> {
+      const path = `job-file?${new URLSearchParams({ path: contents.localPath(file) })}`;
+      try {
+        const form = await asked<{ run: string; options: Record<string, string> }>(server, path, {});
+        await ask(trans.__('Train on the GPU pool'), PathExt.dirname(file), { run: form.run, values: form.options });
+      } catch (error) {
+        Notification.error((error as Error).message, { autoClose: 8000 });
+      }
+    }
 
     async function train(file: string): Promise<void> {
       const form = (await forms.of(file)) ?? { run: quoted(PathExt.basename(file)), values: {} };
@@ -98,7 +110,7 @@ export const submitPlugin: JupyterFrontEndPlugin<void> = {
       execute: async args => {
         const path = fileOf(args.path, browsers);
         if (path) {
-          await train(path);
+          await (/\.ya?ml$/.test(path) ? trainJobFile(path) : train(path));
         }
       }
     });
