@@ -151,6 +151,63 @@ def test_what_would_help_a_job_is_done_from_its_view(
     administrator.project_delete("due")
 
 
+LEARNS = """
+for step in 0 1 2 3 4 5 6 7 8; do
+  echo '{"time": '$step', "rank": 0, "step": '$step', "loss": 0.'$((9 - step))$RUNAI_ARRAY_INDEX'}' \\
+    >> $RUNAI_OUTPUT_DIR/metrics.jsonl
+done
+"""
+
+
+def test_metrics_are_compared_with_those_of_other_jobs_and_enlarged(hub: Hub, in_the_lab: Callable[..., Page]) -> None:
+    page = in_the_lab("uma")
+    page.get_by_role("tab", name="GPU pool").click()
+    with client_of(hub, "uma") as client:
+        sweep = JobSubmit(name="curve", command=["sh", "-c", LEARNS], gpus=0)
+        jobs = client.submit_array(ArraySubmit(job=sweep, members=[ArrayMember(index=n) for n in range(5)])).jobs
+        for job in jobs:
+            client.wait(job.id)
+
+    def compared() -> Locator:
+        group = page.locator(".runai-Group", has_text="curve")
+        group.locator(".runai-Job-head").first.click()
+        row = group.locator(".runai-Group-jobs > li", has=page.get_by_text("curve-0", exact=True))
+        row.hover()
+        row.get_by_role("button", name="Open curve-0").click()
+        view = page.locator(".runai-JobPage", has=page.locator("h2", has_text="curve-0"))
+        view.get_by_role("tab", name="Metrics").click()
+        for job in jobs[1:]:
+            view.get_by_label("Compare with", exact=True).select_option(job.id)
+        expect(view.locator(".runai-LineChart-legend > li")).to_have_text(
+            ["curve-00.1", "curve-10.11", "curve-20.12", "curve-30.13", "curve-40.14"]
+        )
+        return view
+
+    view = compared()
+    shot(page, "job-metrics-compared")
+    chart = view.locator(".runai-LineChart > svg")
+    box = chart.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + 50)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 50)
+    expect(chart.locator("rect")).to_be_visible()
+    page.mouse.up()
+    expect(view.locator(".runai-LineChart-steps")).to_have_text("step 2step 4")
+    shot(page, "job-metrics-enlarged")
+    view.get_by_role("button", name="Show all").click()
+    expect(view.locator(".runai-LineChart-steps")).to_have_text("step 0step 8")
+    view.get_by_role("button", name="Compare with curve-4 no longer").click()
+    expect(view.locator(".runai-LineChart-legend > li")).to_have_count(4)
+
+    dark(hub, "uma", page)
+    page.get_by_role("button", name="GPUs free").click()
+    view = compared()
+    page.set_viewport_size({"width": 640, "height": 900})
+    shot(page, "job-metrics-compared-dark-narrow")
+    assert view.evaluate("view => view.scrollWidth <= view.clientWidth"), "something is cut off"
+
+
 def dark(hub: Hub, user: str, page: Page) -> None:
     """Open the lab again in the dark theme."""
     themes: Path = hub.folder / "users" / user / THEMES

@@ -1,8 +1,8 @@
 /** All details of one job: status, command, attempts, metrics, log, files, and why it is in its state. */
 import { useRef, useState, type KeyboardEvent, type ReactElement, type ReactNode } from 'react';
 import type { JobView } from '../model/api';
-import { clock, metric, sentence, shape } from '../model/format';
-import { metricPoints, progress, type Point } from '../model/reports';
+import { clock, sentence, shape } from '../model/format';
+import { progress } from '../model/reports';
 import { isFinal, type IPoolModel, type PoolState } from '../model/state';
 import type { Trans } from '../trans';
 import { Attempts } from './attempts';
@@ -12,8 +12,8 @@ import { useFollowed } from './followed';
 import { useKeptFocus, useNow, usePool, useShown, useStill, useTrans, useUsage } from './hooks';
 import { ActionIcon, StateIcon } from './icons';
 import { Facts, mayAct, mayReadLog, VerbButtons, verbs, type JobActions } from './job';
-import { LineChart } from './linechart';
 import { LogTab } from './logtab';
+import { Metrics } from './metrics';
 import { Command, settingsOf, useSubmissionOf } from './settings';
 import { Why } from './why';
 
@@ -69,7 +69,7 @@ function Page({
         <Timeline job={job} now={now} />
       </Overview>
     ),
-    metrics: () => <Metrics line={line} />,
+    metrics: () => <Metrics client={client} job={job} line={line} state={state} />,
     log: () => <LogTab client={client} job={job} save={save} />,
     files: () => <Files client={client} job={job} />,
     why: () => <Why model={model} job={job} actions={actions} now={now} />
@@ -200,29 +200,5 @@ function Overview({ client, job, mine, now, actions, children }: OverviewProps):
       <h3>{trans.__('Options')}</h3>
       <Facts facts={facts} />
     </>
-  );
-}
-
-function Metrics({ line }: { line: readonly Point[] }): ReactElement {
-  const trans = useTrans();
-  const charts = metricPoints(line);
-  if (!charts.length) {
-    return (
-      <div className="runai-Hint">
-        {trans.__('The job has reported no metrics. Call job.report(step=…, loss=…) in its code to see them here.')}
-      </div>
-    );
-  }
-  return (
-    <div className="runai-JobPage-charts">
-      {charts.map(({ name, steps, points }) => (
-        <LineChart
-          key={name}
-          name={name}
-          points={points}
-          place={at => (steps ? trans.__('step %1', metric(at)) : trans.__('report %1', metric(at)))}
-        />
-      ))}
-    </div>
   );
 }

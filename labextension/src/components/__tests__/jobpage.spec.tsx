@@ -143,6 +143,54 @@ it('draws each metric over the steps, with values read out by keyboard', async (
   expect(chart.querySelector('polyline')!.getAttribute('points')).toBe('0.00,0.00 50.00,66.67 100.00,100.00');
   fireEvent.keyDown(chart, { key: 'ArrowLeft' });
   await screen.findByText('2 at step 10');
+  const ends = () => [...document.querySelectorAll('.runai-LineChart-steps span')].map(end => end.textContent);
+  fireEvent.keyDown(chart, { key: '+' });
+  expect(ends()).toEqual(['step 5', 'step 15']);
+  fireEvent.keyDown(chart, { key: '-' });
+  expect(ends()).toEqual(['step 0', 'step 20']);
+  fireEvent.keyDown(chart, { key: '+' });
+  open('Show all');
+  expect(ends()).toEqual(['step 0', 'step 20']);
+  expect(screen.queryByText('Show all')).toBeNull();
+});
+
+it('compares a metric with that of other jobs of mine that have run, and of its array', async () => {
+  const scheduler = new Scheduler();
+  const told = (...losses: number[]) => losses.map((loss, at) => ({ step: 10 * at, loss, time: at }));
+  scheduler.reports
+    .set('j', told(4, 2, 1))
+    .set('k', told(5, 3))
+    .set('m', [{ accuracy: 0.5, time: 1 }]);
+  scheduler.jobs.set('k', aJob('k', { name: 'sibling', state: 'succeeded', array: 'a', attempts: [attempt(1)] }));
+  scheduler.jobs.set('m', aJob('m', { name: 'other', state: 'running', attempts: [attempt(1)] }));
+  scheduler.jobs.set('w', aJob('w', { name: 'waits' }));
+  scheduler.jobs.set('b', aJob('b', { name: 'of ben', mine: false, user: 'ben', attempts: [attempt(1)] }));
+  await page(scheduler, { ...RUNNING, array: 'a' });
+  open('Metrics');
+  const select = await screen.findByLabelText('Compare with');
+  const offered = () =>
+    [...select.querySelectorAll('optgroup')].map(group => [
+      group.label,
+      ...[...group.children].map(option => option.textContent!.split(' · ')[0])
+    ]);
+  expect(offered()).toEqual([
+    ['The same array', 'sibling'],
+    ['My jobs', 'other']
+  ]);
+  fireEvent.change(select, { target: { value: 'k' } });
+  fireEvent.change(select, { target: { value: 'm' } });
+  const legend = () =>
+    [...document.querySelectorAll('.runai-LineChart-legend > li')].map(line => line.textContent!.trim());
+  await vi.waitFor(() => expect(legend()).toEqual(['digits1', 'sibling3', 'othernot reported']));
+  const chart = document.querySelector('.runai-LineChart > svg')!;
+  const drawn = [...chart.querySelectorAll('polyline')].map(line => line.getAttribute('points'));
+  expect(drawn).toEqual(['0.00,25.00 50.00,75.00 100.00,100.00', '0.00,0.00 50.00,50.00']);
+  fireEvent.keyDown(chart, { key: 'ArrowLeft' });
+  fireEvent.keyDown(chart, { key: 'ArrowLeft' });
+  expect(legend()).toEqual(['digits4', 'sibling5', 'othernot reported']);
+  fireEvent.click(screen.getByLabelText('Compare with sibling no longer'));
+  fireEvent.click(screen.getByLabelText('Compare with other no longer'));
+  expect(legend()).toEqual([]);
 });
 
 it('previews text files and renders no HTML', async () => {
