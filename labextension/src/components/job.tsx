@@ -1,5 +1,5 @@
 /** A job: a row in a list with its actions, and its details. */
-import type { KeyboardEvent, ReactElement } from 'react';
+import { memo, type KeyboardEvent, type ReactElement } from 'react';
 import type { JobView, Me, NotebookCellSubmit, ScheduleView } from '../model/api';
 import type { Client, JobVerb, ScheduleVerb } from '../model/client';
 import { clock, metric, places, sentence, shape } from '../model/format';
@@ -60,14 +60,16 @@ export interface JobRowProps {
   /** The job's latest report. */
   latest?: Point | undefined;
   open: boolean;
-  onToggle: () => void;
+  onToggle: (id: string) => void;
   /** 0 for the list's only row in the tab order, -1 for the others. */
   tabIndex: 0 | -1;
-  onFocus?: () => void;
+  onFocus: (id: string) => void;
 }
 
-export function JobRow(props: JobRowProps): ReactElement {
-  const { job, me, now, client, actions, named, open, onToggle, tabIndex } = props;
+/** There may be thousands: a row is drawn again only if one of its own props changes. */
+export const JobRow = memo(function JobRow(props: JobRowProps): ReactElement {
+  const { job, me, now, client, actions, named, open, tabIndex } = props;
+  const onToggle = () => props.onToggle(job.id);
   const trans = useTrans();
   const said = sentence(job, now, trans);
   const onKeyDown = (event: KeyboardEvent) => {
@@ -77,7 +79,13 @@ export function JobRow(props: JobRowProps): ReactElement {
     }
   };
   return (
-    <li className="runai-Job" data-job={job.id} data-state={job.state} data-open={open} onFocus={props.onFocus}>
+    <li
+      className="runai-Job"
+      data-job={job.id}
+      data-state={job.state}
+      data-open={open}
+      onFocus={() => props.onFocus(job.id)}
+    >
       <div
         className="runai-Job-head"
         role="button"
@@ -143,7 +151,7 @@ export function JobRow(props: JobRowProps): ReactElement {
       {open && <JobDetails job={job} me={me} now={now} client={client} actions={actions} />}
     </li>
   );
-}
+});
 
 /** The progress of a job or a group, below its status. */
 export function RowProgress({ told }: { told: Pick<Progress, 'done' | 'total'> | null }): ReactElement | null {

@@ -1,5 +1,14 @@
 /** A list of jobs: unfinished jobs first, then finished ones. It does not change while the pointer is active. */
-import { useContext, useMemo, useRef, useState, type KeyboardEvent, type ReactElement, type ReactNode } from 'react';
+import {
+  useCallback,
+  useContext,
+  useMemo,
+  useRef,
+  useState,
+  type KeyboardEvent,
+  type ReactElement,
+  type ReactNode
+} from 'react';
 import type { JobState, JobView, Me } from '../model/api';
 import { isFinal, type IPoolModel } from '../model/state';
 import { byNumber, groupsOf, type JobGroup } from '../model/groups';
@@ -40,7 +49,11 @@ interface Row {
 }
 
 export function JobList(props: JobListProps): ReactElement {
-  const { jobs, me, model, actions, named, label, folds } = props;
+  const { jobs, model, actions, named, label, folds } = props;
+  const { me: caller } = props;
+  // The counts in it change often, and matter to no row.
+  // eslint-disable-next-line react-hooks/exhaustive-deps
+  const me = useMemo(() => caller, [caller?.name, caller?.admin, caller?.scopes.join()]);
   const trans = useTrans();
   const now = useNow();
   const list = useRef<HTMLDivElement>(null);
@@ -83,20 +96,21 @@ export function JobList(props: JobListProps): ReactElement {
       heads[at + step]?.focus();
     }
   };
+  const toggleJob = useCallback((id: string) => setOpen(before => (before === id ? null : id)), []);
   const jobRow = (job: JobView) => (
     <JobRow
       key={job.id}
       job={job}
       me={me}
-      now={now}
+      now={open === job.id || ticks(job) ? now : now - (now % 60)}
       client={model.client}
       actions={actions}
       named={named}
       latest={latest.get(job.id)}
       open={open === job.id}
-      onToggle={() => setOpen(open === job.id ? null : job.id)}
+      onToggle={toggleJob}
       tabIndex={reached === job.id ? 0 : -1}
-      onFocus={() => setCurrent(job.id)}
+      onFocus={setCurrent}
     />
   );
   const toggle = (key: string) => {
@@ -162,6 +176,11 @@ export function JobList(props: JobListProps): ReactElement {
   );
 }
 
+/** Whether a row shows a time that changes each second. */
+function ticks({ state, reason }: JobView): boolean {
+  return state === 'queued' ? !reason : !isFinal(state);
+}
+
 const NONE: readonly JobView[] = [];
 
 /** The jobs of a group share one row at the first one's place; the group has ended when all its jobs have. */
@@ -222,6 +241,9 @@ function newest(jobs: readonly JobView[]): (a: JobView, b: JobView) => number {
 
 /** Whether the query occurs in the job's name, owner, project, state or id. */
 export function matches(job: JobView, query: string): boolean {
+  if (!query) {
+    return true;
+  }
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   const text = [job.name, job.user, job.project, job.state, job.id].join('\n').toLowerCase();
   return words.every(word => text.includes(word));

@@ -228,12 +228,16 @@ function Jobs({
 function Count({ state, whose }: { state: PoolState; whose: Tab }): ReactElement {
   const trans = useTrans();
   const { running, stopping, waiting, paused } = countsOf(state, whose);
+  const count = running + stopping + waiting + paused;
   return (
-    <span className="runai-Count" title={trans.__('waiting or running')}>
-      {running + stopping + waiting + paused}
+    <span className="runai-Count" title={trans.__('%1 waiting or running', count.toLocaleString())}>
+      {COMPACT.format(count)}
     </span>
   );
 }
+
+/** `4.9K`, since the tabs are narrow. */
+const COMPACT = new Intl.NumberFormat(undefined, { notation: 'compact' });
 
 function FirstExample({ team }: { team: boolean }): ReactElement {
   const trans = useTrans();
