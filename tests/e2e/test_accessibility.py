@@ -115,11 +115,13 @@ def test_what_is_ours_in_jupyterlab(hub: Hub, in_the_lab: Callable[..., Page]) -
     page.set_viewport_size({"width": 640, "height": 900})
     page.reload()
     expect(page.locator("body")).to_have_attribute("data-jp-theme-light", "false")
+    expect(page.locator("#jupyterlab-splash")).to_have_count(0)  # all tabs are restored, and the one of before selected
     _audit_the_lab(page, audit, "dark and narrow")
     audit.finish()
 
 
 def _audit_the_lab(page: Page, audit: Audit, how: str) -> None:
+    page.locator("#jp-main-dock-panel").get_by_role("tab", name="First steps.ipynb").click()
     expect(page.locator(".runai-Card").first).to_be_visible()
     audit.look(f"card, {how}", ".runai-Card")
     digits = page.locator(".runai-Job", has_text="digits")
