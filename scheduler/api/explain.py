@@ -324,7 +324,7 @@ def _estimate(job: Job, holding: list[tuple[Job, Milli]], book: Book) -> str:
         return "Too many jobs are ahead of it for an estimate."
     if unknown:
         return (
-            f"It is unknown how long {unknown} of the {len(estimates)} jobs that hold what it needs will run: "
-            "they declare no run time, and no similar job has ended yet."
+            f"Its start cannot be estimated: jobs that hold what it needs ({unknown} of {len(estimates)}) declare "
+            "no run time, and no job like them has ended yet."
         )
     return "It waits for something whose end is unknown."

@@ -13,8 +13,13 @@ from scheduler.client import AsyncClient, Client, find
 from scheduler.client.finding import Address
 from scheduler.discovery.statefolder import StateFolder
 from scheduler.errors import Unavailable
+from scheduler.schema import JobCounts, Me
 
-ME = b'{"name": "ann", "admin": true, "scopes": [], "build_quota": 1, "projects": []}'
+ME = (
+    Me(name="ann", admin=True, scopes=[], build_quota=1, projects=[], jobs=JobCounts(), team_jobs=JobCounts())
+    .model_dump_json()
+    .encode()
+)
 
 
 class Listener(HTTPServer):

@@ -82,7 +82,8 @@ class Kubelet:
 
     def has_left_its_end(self, pod: str) -> bool:
         """Whether the agent of a pod has written its termination message."""
-        return (self.folder / pod / "end").exists()
+        end = self.folder / pod / "end"
+        return end.exists() and bool(end.read_text())  # it is created first, and written then
 
     # -- the node -------------------------------------------------------------------------------------------
 
