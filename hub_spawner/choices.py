@@ -5,18 +5,29 @@ The form is HTML that the hub puts into its page; foreign text is escaped. The s
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum, auto
 from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
 from scheduler.client import AsyncClient
 from scheduler.model import ONE, BuildQuota, Environment, gpu_count
+from scheduler.schema import SessionView
 
 CPU_ONLY = 0.0
 HALF = 0.5
 SCRIPT = Path(__file__).with_name("templates") / "stop-server.js"
+
+
+class Fit(Enum):
+    """Whether a server can start: now, after waiting in line for GPUs, or not."""
+
+    NOW = auto()
+    IN_LINE = auto()
+    NO = auto()
 
 
 @dataclass(frozen=True)
@@ -25,7 +36,7 @@ class Choice:
 
     gpus: float
     note: str
-    fits: bool
+    fit: Fit
     name: str | None = None
     details: tuple[str, ...] = ()
 
@@ -38,7 +49,7 @@ class Choice:
 class QuotaView:
     """One user's fixed quota, and how much of it their other servers hold; all build GPUs and the free ones. `parts` is
     into how many parts the nodes divide a GPU, as in `schema.NodeView`; `servers` are the other servers that hold GPUs,
-    by name."""
+    by name. `line` is how many servers wait in line for GPUs; None where starts do not wait."""
 
     quota: float
     held: float
@@ -46,6 +57,7 @@ class QuotaView:
     free: float
     parts: frozenset[int] = frozenset({0})
     servers: tuple[tuple[str, float], ...] = ()
+    line: int | None = None
 
     @property
     def usual(self) -> float:
@@ -70,21 +82,26 @@ class QuotaView:
     def _choice(self, gpus: float) -> Choice:
         return Choice(gpus, *self.judge(gpus))
 
-    def judge(self, gpus: float) -> tuple[str, bool]:
-        """Whether a server with so many GPUs fits now, with the reason."""
+    def judge(self, gpus: float) -> tuple[str, Fit]:
+        """Whether a server with so many GPUs can start, with the reason."""
         if gpus == CPU_ONLY:
-            return "jobs can still use the train pool", True
+            return "jobs can still use the train pool", Fit.NOW
         if gpus > self.quota:
-            return f"more than your fixed quota of {self.quota:g}", False
+            return f"more than your fixed quota of {self.quota:g}", Fit.NO
         if gpus > self.quota - self.held:
-            return f"your other servers hold {self.held:g} of your fixed quota of {self.quota:g}", False
+            return f"your other servers hold {self.held:g} of your fixed quota of {self.quota:g}", Fit.NO
+        if gpus > self.gpus:
+            return f"more than the {self.gpus:g} build GPUs of the pool", Fit.NO
+        free = f"only {self.free:g}" if self.free else "none"
+        taken = f"{free} of {self.gpus:g} build GPUs free now"
+        if self.line:
+            return f"waits in line: {self.line} {'server' if self.line == 1 else 'servers'} ahead", Fit.IN_LINE
         if gpus > self.free:
-            free = f"only {self.free:g}" if self.free else "none"
-            return f"{free} of {self.gpus:g} build GPUs free now", False
-        return f"fits: {self.held:g} of {self.quota:g} in use", True
+            return (taken, Fit.NO) if self.line is None else (f"waits in line: {taken}", Fit.IN_LINE)
+        return f"fits: {self.held:g} of {self.quota:g} in use", Fit.NOW
 
     def fits(self, gpus: float) -> bool:
-        return self.judge(gpus)[1]
+        return self.judge(gpus)[1] is Fit.NOW
 
 
 def plain(gpus: float) -> str:
@@ -96,14 +113,27 @@ def plain(gpus: float) -> str:
     return gpu_count(share)
 
 
+def place_in_line(session: SessionView) -> str:
+    """`Number 2 in line for 1 GPU. It is likely to be free at 14:10 UTC.`"""
+    place = "Next in line" if session.position == 1 else f"Number {session.position} in line"
+    if session.estimated_start is None:
+        when = "When GPUs become free is not known: the servers that hold them have no time limit."
+    else:
+        at = time.strftime("%H:%M %Z", time.localtime(session.estimated_start))
+        when = f"GPUs are likely to be free at about {at}."
+    return f"{place} for {plain(session.gpus).lower() if session.gpus < 1 else plain(session.gpus)}. {when}"
+
+
 async def quota_view(
     client: AsyncClient,
     user: str,
     server: str | None = None,
     *,
     groups: Iterable[str] = (),
+    waits: bool = False,
 ) -> QuotaView:
-    """What `user`, who is in these groups, may have for `server`, beside what their other servers hold."""
+    """What `user`, who is in these groups, may have for `server`, beside what their other servers hold. `waits`: a
+    start waits in line where no GPUs are free."""
     pool = await client.pool()
     file = await client.pool_file()
     users = {entry.name: entry.build_quota for entry in file.users}
@@ -113,7 +143,8 @@ async def quota_view(
     others = tuple((each.server, each.gpus) for each in sessions if each.user == user and each.server != server)
     held = sum(gpus for _, gpus in others)
     parts = frozenset(node.gpu_parts for node in pool.nodes if node.environment is Environment.BUILD and node.gpus)
-    return QuotaView(quota, held, pool.build.gpus, pool.build.free, parts, others)
+    line = len(await client.sessions_in_line()) if waits else None
+    return QuotaView(quota, held, pool.build.gpus, pool.build.free, parts, others, line)
 
 
 async def default_gpus(client: AsyncClient, user: str, *, groups: Iterable[str] = ()) -> float:
@@ -122,17 +153,18 @@ async def default_gpus(client: AsyncClient, user: str, *, groups: Iterable[str] 
 
 
 def form(choices: list[Choice]) -> str:
-    chosen = next((choice for choice in choices if choice.fits), None)
+    chosen = min(choices, key=lambda choice: choice.fit.value)
     rows = "\n".join(_row(choice, checked=choice is chosen) for choice in choices)
     return f'<fieldset class="list-group mb-3"><legend>Start your notebook</legend>\n{rows}\n</fieldset>'
 
 
 def _row(choice: Choice, *, checked: bool) -> str:
-    state = ("checked" if checked else "") if choice.fits else "disabled"
+    possible = choice.fit is not Fit.NO
+    state = ("checked" if checked else "") if possible else "disabled"
     field, value = ("gpus", f"{choice.gpus:g}") if choice.name is None else ("profile", escape(choice.name))
     details = "".join(f'<span class="d-block small">{escape(detail)}</span>' for detail in choice.details if detail)
     return (
-        f'<label class="list-group-item d-flex gap-2 {"" if choice.fits else "text-body-secondary"}">'
+        f'<label class="list-group-item d-flex gap-2 {"" if possible else "text-body-secondary"}">'
         f'<input class="form-check-input" type="radio" name="{field}" value="{value}" {state} required>'
         f"<span><strong>{escape(choice.title)}</strong>{details}</span>"
         f'<span class="ms-auto text-end text-body-secondary">{escape(choice.note)}</span></label>'

@@ -8,7 +8,9 @@ closed now, because the scheduler is down, is closed by the reconciliation later
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,11 +20,12 @@ from tornado.web import HTTPError
 from traitlets import Any as AnyTrait
 from traitlets import Enum, Float, List, TraitError, Unicode, default, validate
 
-from hub_spawner.choices import default_gpus, form, holders, plain, quota_view
+from hub_spawner.choices import Fit, default_gpus, form, holders, place_in_line, plain, quota_view
 from hub_spawner.profiles import Profile, choices_of, named, offered, read_profiles
 from hub_spawner.reconciliation import Reconciliation, groups_of
 from scheduler.client import AsyncClient
 from scheduler.errors import Invalid, RunaiError, Unavailable
+from scheduler.model import SessionState, duration
 from scheduler.schema import ServerPodView, SessionOpen, SessionView
 
 try:
@@ -71,6 +74,13 @@ class LeaseSpawner(Spawner):
         help="When to ask how many GPUs a server gets: at every start, or only where the usual choice does not fit.",
     ).tag(config=True)
 
+    longest_wait = Float(
+        3600,
+        min=0,
+        help="Seconds that a start waits in line where no GPUs are free; 0: it is refused. `start_timeout` does not "
+        "include them.",
+    ).tag(config=True)
+
     profiles: List[Any] = List(
         help="What users choose from instead of a number of GPUs: dicts with a `name` and, optional, `description`, "
         "`gpus`, `cpus`, `memory_gib`, `image`, `ide` and `groups`."
@@ -85,6 +95,8 @@ class LeaseSpawner(Spawner):
         self._said_more = asyncio.Event()
         self._opened = False
         self._set_aside: dict[str, Any] = {}
+        self._own_start_timeout = self.start_timeout
+        self.start_timeout += math.ceil(self.longest_wait)  # the hub reads it before the start
         if self.user is not None:
             self._reconciliation()
 
@@ -152,7 +164,8 @@ class LeaseSpawner(Spawner):
         try:
             self.lease = await self._open()
             self._opened = True
-            return await super().start()
+            async with asyncio.timeout(self._own_start_timeout):
+                return await super().start()
         except BaseException:
             # Also if the hub timed out while the scheduler was answering: then the lease is unknown.
             await asyncio.shield(self._release(self.lease))
@@ -234,11 +247,46 @@ class LeaseSpawner(Spawner):
                 self._say(f"Leasing {plain(gpus)} …")
                 groups = groups_of(self.user)
                 asked = SessionOpen(user=self.user.name, server=self.name, gpus=gpus, groups=groups)
-                session = await client.open_session(asked)
+                session = await self._lease_of(client, asked)
                 self._say(f"{plain(gpus)} leased.")
                 return Lease(session.id, session.gpus, session.env, session.pod)
         except RunaiError as error:
             raise refusal(error) from error
+
+    async def _lease_of(self, client: AsyncClient, asked: SessionOpen) -> SessionView:
+        """The lease, after waiting in line for it; a server that does not get one leaves the line."""
+        if not self.longest_wait:
+            return await client.open_session(asked)
+        begun = time.time()
+        asked = asked.model_copy(update={"wait": True, "since": begun})
+        session = None
+        try:
+            while True:
+                session = await self._asked(client, asked, in_line=session is not None)
+                if session.state is not SessionState.REQUESTED:
+                    return session
+                self._say(place_in_line(session))
+                if time.time() - begun > self.longest_wait:
+                    raise Unavailable(f"{session.reason} Its turn did not come within {duration(self.longest_wait)}.")
+        except BaseException:
+            if session is not None and session.state is SessionState.REQUESTED:
+                await asyncio.shield(self._leave(client, session))
+            raise
+
+    async def _asked(self, client: AsyncClient, asked: SessionOpen, *, in_line: bool) -> SessionView:
+        """The answer of the scheduler; who stands in line keeps the place while the scheduler is restarted."""
+        until = asyncio.get_running_loop().time() + self.scheduler_timeout
+        while True:
+            try:
+                return await client.open_session(asked)
+            except Unavailable:
+                if not in_line or asyncio.get_running_loop().time() > until:
+                    raise
+            await asyncio.sleep(0.3)
+
+    async def _leave(self, client: AsyncClient, session: SessionView) -> None:
+        with contextlib.suppress(RunaiError):  # it has left anyway if it does not ask again
+            await client.close_session(session.id)
 
     async def _usual_gpus(self, client: AsyncClient) -> float:
         """The server's GPUs where the user was not asked; waits for the scheduler."""
@@ -280,11 +328,13 @@ async def start_form(spawner: LeaseSpawner) -> str:
         raise refusal(error) from error
     try:
         async with spawner.client() as client:
-            view = await quota_view(client, user.name, spawner.name, groups=groups_of(user))
+            view = await quota_view(
+                client, user.name, spawner.name, groups=groups_of(user), waits=spawner.longest_wait > 0
+            )
     except RunaiError:  # the start waits for the scheduler, or reports the error
         return form(choices_of(profiles, None, spawner)) if profiles else ""
     choices = choices_of(profiles, view, spawner) if profiles else view.choices()
-    usual_fits = choices[0].fits if profiles else view.fits(view.usual)
+    usual_fits = choices[0].fit is Fit.NOW if profiles else view.fits(view.usual)
     if spawner.ask == "when_needed" and usual_fits:
         return ""
     return holders(user.name, view) + form(choices)

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from jupyterhub.spawner import LocalProcessSpawner, Spawner
 from pydantic import Field, StringConstraints, field_validator
 
-from hub_spawner.choices import CPU_ONLY, Choice, QuotaView, plain
+from hub_spawner.choices import CPU_ONLY, Choice, Fit, QuotaView, plain
 from scheduler.errors import Forbidden, Invalid, NotFound
 from scheduler.schema.reading import validate
 from scheduler.schema.wire import Wire
@@ -127,12 +127,12 @@ def choices_of(profiles: Iterable[Profile], view: QuotaView | None, spawner: Spa
 
 def _choice(profile: Profile, view: QuotaView | None, spawner: Spawner) -> Choice:
     if profile.ide and not _has(spawner, profile.ide):
-        note, fits = f"{profile.ide.label} is not installed here", False
+        note, fit = f"{profile.ide.label} is not installed here", Fit.NO
     elif view is None:
-        note, fits = "", True
+        note, fit = "", Fit.NOW
     else:
-        note, fits = view.judge(profile.gpus)
-    return Choice(profile.gpus, note, fits, name=profile.name, details=(profile.summary, profile.description))
+        note, fit = view.judge(profile.gpus)
+    return Choice(profile.gpus, note, fit, name=profile.name, details=(profile.summary, profile.description))
 
 
 def _has(spawner: Spawner, ide: Ide) -> bool:

@@ -303,7 +303,7 @@ def session_of(sent: SessionOpen, *, now: float) -> Session:
         id=SessionId(new_id("s")),
         server=sent.server,
         request=session_request(UserName(sent.user), shape_of(gpus_per_worker(sent.gpus), sent)),
-        requested=now,
+        requested=now if sent.since is None else min(now, sent.since),
     )
 
 

@@ -7,7 +7,7 @@ from scheduler.api.base import ApiHandler
 from scheduler.api.context import Context
 from scheduler.api.convert import session_of
 from scheduler.api.endpoint import endpoint
-from scheduler.api.sessionviews import session_view
+from scheduler.api.sessionviews import line_views, session_view
 from scheduler.controller.sessionidle import ServerActivity
 from scheduler.errors import Conflict, Forbidden, Invalid, NotFound, RunaiError, Unavailable
 from scheduler.model import GroupName, Session, SessionId
@@ -34,10 +34,18 @@ class SessionsBase(ApiHandler):
         idle = self.api.controller.session_idleness.since(session, self.api.clock())
         return session_view(session, self.api.book, grant, idle)
 
+    def find_session(self, session_id: SessionId) -> Session | None:
+        """A session that holds GPUs, or waits in line for them."""
+        line = (session for session in self.api.controller.sessions_in_line() if session.id == session_id)
+        return self.api.book.sessions.get(session_id) or next(line, None)
+
+    def in_line(self) -> list[tuple[Session, SessionView]]:
+        return line_views(self.api.controller.sessions_in_line(), self.api.book)
+
 
 class SessionsHandler(SessionsBase):
     @endpoint(
-        "Lease GPUs for a user's server; the response arrives when they are leased, or says why they are not",
+        "Lease GPUs for a user's server, or let it wait in line; the response says so, or why it gets none",
         Scope.SUBMIT,
         body=SessionOpen,
         answer=SessionView,
@@ -52,37 +60,48 @@ class SessionsHandler(SessionsBase):
         if sent.groups is not None and not self.caller.admin:
             raise Forbidden("Only an administrator may say which groups a user is in.", field="groups")
         groups = own if sent.groups is None else map(GroupName, sent.groups)
-        session = await self.api.controller.open_session(session_of(sent, now=self.api.clock()), groups)
-        self.answer(self.view(session), 201)
+        if sent.since is not None and not self.caller.admin:
+            raise Forbidden("Only an administrator may say since when a server waits.", field="since")
+        asked = session_of(sent, now=self.api.clock())
+        session = await self.api.controller.open_session(asked, groups, wait=sent.wait)
+        views = (view for other, view in self.in_line() if other.id == session.id)
+        self.answer(next(views, self.view(session)), 201)
 
-    @endpoint("The caller's sessions; for an administrator, all sessions", Scope.READ, answer=SessionList)
+    @endpoint(
+        "The caller's sessions, and those in line; for an administrator, all of them", Scope.READ, answer=SessionList
+    )
     async def get(self) -> None:
         access = self.access
         self.tell_event()
         seen = (session for session in self.api.book.sessions.values() if access.sees_session(session))
-        self.answer(SessionList(sessions=[self.view(session) for session in seen]))
+        line = [view for waiting, view in self.in_line() if access.sees_session(waiting)]
+        self.answer(SessionList(sessions=[self.view(session) for session in seen], line=line))
 
 
 class SessionHandler(SessionsBase):
     @endpoint("End a session and give its GPUs back", Scope.SUBMIT, answer=SessionView, refuses=(NotFound,))
     async def delete(self, session_id: SessionId) -> None:
         access = self.access
-        session = access.own_session(self.api.book.sessions.get(session_id), session_id)
+        session = access.own_session(self.find_session(session_id), session_id)
         by = access.stranger_to(session)
         self.answer(self.view(await self.api.controller.close_session(session_id, by)))
 
 
 class StopHandler(SessionsBase):
     @endpoint(
-        "Stop the notebook server of a session, which ends the session and gives its GPUs back",
+        "Stop the notebook server of a session, which gives its GPUs back, or have it leave the line for GPUs",
         Scope.SUBMIT,
         status=204,
         refuses=(NotFound, Unavailable),
     )
     async def post(self, session_id: SessionId) -> None:
         access = self.access
-        session = access.own_session(self.api.book.sessions.get(session_id), session_id)
-        await stop_server(self.api, session, access.stranger_to(session))
+        session = access.own_session(self.find_session(session_id), session_id)
+        by = access.stranger_to(session)
+        if session.id in self.api.book.sessions:
+            await stop_server(self.api, session, by)
+        else:
+            await self.api.controller.close_session(session.id, by)
         self.set_status(204)
         self.finish()
 

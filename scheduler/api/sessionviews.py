@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from scheduler.api.convert import from_milli
-from scheduler.api.views import worker_views
-from scheduler.model import Session, held_by
+from scheduler.api.views import environment_totals, worker_views
+from scheduler.controller.sessionline import likely_start
+from scheduler.engines.base import Grant
+from scheduler.model import ONE, Environment, Milli, Session, held_by
 from scheduler.schema import ServerPodView, SessionView
 
 if TYPE_CHECKING:
     from scheduler.controller.book import Book
-    from scheduler.engines.base import Grant
+
+
+def line_views(line: Sequence[Session], book: Book) -> list[tuple[Session, SessionView]]:
+    """The sessions that wait in line, with their positions and likely starts."""
+    free = round(environment_totals(book)[Environment.BUILD].free * ONE)
+    ends = list(_ends(book))
+    amounts = [session.request.shape.gpus for session in line]
+    found = []
+    for position, session in enumerate(line, 1):
+        start = likely_start(amounts[:position], free, ends)
+        view = session_view(session, book, Grant({}))
+        found.append((session, view.model_copy(update={"position": position, "estimated_start": start})))
+    return found
+
+
+def _ends(book: Book) -> Iterator[tuple[float, Milli]]:
+    """The known ends of sessions, with the GPUs that they hold."""
+    longest = book.pool.settings.session_max_duration
+    for session in book.sessions.values():
+        warning = book.stop_warnings.get(session.id)
+        if warning is not None:
+            yield warning.stops_at, held_by(session.placement)
+        elif longest and session.started is not None:
+            yield session.started + longest, held_by(session.placement)
 
 
 def session_view(session: Session, book: Book, grant: Grant, idle_since: float | None = None) -> SessionView:

@@ -114,17 +114,40 @@ def set_group(options: argparse.Namespace) -> int:
 
 def sessions(options: argparse.Namespace) -> int:
     with connect() as client:
-        found = client.sessions()
+        found, line = client.sessions(), client.sessions_in_line()
     if options.output:
         from scheduler.cli.formats import emit
 
-        emit(found, options.output)
+        emit([*found, *line], options.output)
         return 0
     screen = Screen()
-    if not found:
+    if not found and not line:
         screen.line("No sessions.")
         return 0
     now = time.time()
+    if found:
+        _leased(screen, found, now)
+    if line:
+        screen.table(
+            ["WAITS", "USER", "SERVER", "GPUS", "IN LINE", "SINCE", "LIKELY IN"],
+            [
+                (
+                    session.id,
+                    session.user,
+                    session.server,
+                    amount(session.gpus),
+                    str(session.position),
+                    ago(session.requested, now),
+                    "" if session.estimated_start is None else took(max(0.0, session.estimated_start - now)),
+                )
+                for session in line
+            ],
+            right=["GPUS", "IN LINE"],
+        )
+    return 0
+
+
+def _leased(screen: Screen, found: list[SessionView], now: float) -> None:
     screen.table(
         ["SESSION", "USER", "SERVER", "GPUS", "WHERE", "STARTED", "IDLE FOR", "STOPS IN"],
         [
@@ -142,7 +165,6 @@ def sessions(options: argparse.Namespace) -> int:
         ],
         right=["GPUS"],
     )
-    return 0
 
 
 def _where(session: SessionView) -> str:

@@ -25,3 +25,8 @@ def stop_session(session_id: str) -> Call[None]:
 def sessions() -> Call[list[SessionView]]:
     """The caller's sessions; for an administrator all sessions."""
     return Call("GET", "sessions", lambda response: _view(SessionList)(response).sessions)
+
+
+def sessions_in_line() -> Call[list[SessionView]]:
+    """Those of the caller's servers that wait in line for GPUs, the first one first; for an administrator all."""
+    return Call("GET", "sessions", lambda response: _view(SessionList)(response).line)

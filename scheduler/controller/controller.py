@@ -67,9 +67,7 @@ class Controller:
         decide: Decide | None = None,
     ) -> None:
         self.ready = False
-        self._files = backend.files
-        self._inventory = backend.inventory
-        self._traits = backend.traits
+        self._files, self._inventory, self._traits = backend.files, backend.inventory, backend.traits
         self._clock = clock
         self.past_events, self.audit = store.events, store.audit
         self.used, self.recorded, self.demanded = store.used, store.recorded, store.demanded
@@ -87,6 +85,7 @@ class Controller:
         self.grant, self.session_grant = self._sessions.grant, self._sessions.granted
         self.open_session, self.close_session = self._sessions.open, self._sessions.close
         self.expect_stop, self.warn_sessions = self._sessions.expect_stop, self._sessions.warn
+        self.sessions_in_line = self._sessions.in_line
         self._deletion = Deletion(self._writer, store, backend.files, clock)
         self._forecaster = Forecaster(self._forecast, self._publish_forecast, clock)
         self._checkpoints = Checkpoints(backend.files, lambda: self._decided.holding.values(), self._jobs.saved)

@@ -4,7 +4,8 @@ instructions.
 Pure, as `lifecycle` is for jobs. What must hold:
 - a session that holds a lease ends with its server or with its node, and for no other reason; an idle server may be
   stopped;
-- one that gets no GPUs from a plan is refused with the plan's reason, unless others release GPUs for it.
+- one that gets no GPUs from a plan is refused with the plan's reason, unless others release GPUs for it or it stands
+  in line for them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from scheduler.controller.sentences import where
+from scheduler.controller.sessionline import passes
 from scheduler.errors import Conflict, RunaiError, Unavailable
 from scheduler.model import NodeName, Session, SessionState, WorkerPlacement
 from scheduler.policy import Action, Decision
@@ -20,6 +22,8 @@ from scheduler.policy.blocking import OverBuildQuota
 
 PATIENCE = 60.0
 """Seconds that a session waits for GPUs that others must release first."""
+
+LEFT = "This server has left the line for GPUs; start it again to wait for them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +62,24 @@ def lease(session: Session, placement: tuple[WorkerPlacement, ...], now: float) 
     return Step(leased, (SeatSession(),))
 
 
-def pass_over(session: Session, decision: Decision, now: float) -> Step:
-    """A plan gives it no GPUs: it waits for GPUs that others release, or is refused."""
+def pass_over(session: Session, decision: Decision, now: float, *, waits: bool = False) -> Step:
+    """A plan gives it no GPUs: it waits for GPUs that others release, or is refused. `waits`: it stands in line."""
     if session.state is not SessionState.REQUESTED:
         return Step(session)
-    if decision.action is not Action.WAIT:
+    if decision.action is not Action.WAIT or (waits and passes(decision.blocked_by)):
         return Step(replace(session, reason=decision.reason))
     return _refuse(
         session,
         (Conflict if isinstance(decision.blocked_by, OverBuildQuota) else Unavailable)(decision.reason),
         now,
     )
+
+
+def leave(session: Session, now: float) -> Step:
+    """It leaves the line of those that wait for GPUs."""
+    if session.state is not SessionState.REQUESTED:
+        return Step(session)
+    return _refuse(session, Conflict(LEFT), now)
 
 
 def time_out(session: Session, now: float) -> Step:

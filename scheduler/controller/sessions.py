@@ -11,14 +11,24 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from scheduler.controller import admission, notices, session_lifecycle
+from scheduler.controller import admission, notices, session_lifecycle, sessionline
 from scheduler.controller.seats import Closed, Seats
 from scheduler.controller.session_lifecycle import Instruction, Refuse, SeatSession, Step, UnseatSession
 from scheduler.controller.statewriter import StateWriter
 from scheduler.engines.base import Engine, Grant, Traits, addressed
 from scheduler.engines.contract import visible
-from scheduler.errors import NotFound, RunaiError, Unavailable
-from scheduler.model import GroupName, Node, NodeName, Session, SessionId, SessionState, WorkerPlacement, Workload
+from scheduler.errors import Conflict, NotFound, RunaiError, Unavailable
+from scheduler.model import (
+    GroupName,
+    Node,
+    NodeName,
+    Session,
+    SessionId,
+    SessionState,
+    UserName,
+    WorkerPlacement,
+    Workload,
+)
 from scheduler.policy import Decision
 from scheduler.store import AuditRecord, ChangeSet, Store
 
@@ -27,13 +37,16 @@ from scheduler.store import AuditRecord, ChangeSet, Store
 class Waiting:
     """A requested session, the answer that its caller waits for, and when the wait ends.
 
-    `ended`: its end is decided and is being written; no plan may lease it again.
+    `ended`: its end is decided and is being written; no plan may lease it again. `line`: its caller stands in line and
+    asks again; `passed`: a plan could not place it.
     """
 
     session: Session
     answer: asyncio.Future[Session]
     deadline: asyncio.TimerHandle
     ended: bool = False
+    line: bool = False
+    passed: bool = False
 
 
 class Sessions:
@@ -56,13 +69,17 @@ class Sessions:
         self._wake = wake
         self._clock = clock
         self._waiting: dict[SessionId, Waiting] = {}
+        self._left: dict[tuple[UserName, str], float] = {}
+        """Since when a server had waited that has left the line: its caller may not know it yet."""
         self._stoppers: dict[SessionId, tuple[str | None, str]] = {}
 
-    async def open(self, session: Session, groups: Iterable[GroupName] = ()) -> Session:
+    async def open(self, session: Session, groups: Iterable[GroupName] = (), *, wait: bool = False) -> Session:
         """Lease GPUs to a user's server. Further calls for the same user and server return the same lease. `groups` are
         the user's in JupyterHub.
 
-        Raises `RunaiError` with the reason where it cannot be placed now.
+        `wait`: if no GPUs are free, it stands in line, in the order of `requested`, as long as this call is repeated
+        within `RENEWAL`; it returns the request if there is no lease within `HOLD`. Raises `RunaiError` with the reason
+        where it cannot be placed now, or ever if it waits.
         """
         admission.admit_text(id=session.id, user=session.user, server=session.server)
         admission.admit_name("user", session.user)
@@ -76,12 +93,31 @@ class Sessions:
         quota = decided.pool.build_quota(session.user, groups)
         session = replace(session, request=replace(session.request, build_quota=quota.gpus))
         admission.admit_session(session, decided.pool, decided.nodes)
-        answer = self._request(session)
+        if wait and self._left.pop(session.server_key, None) == session.requested:
+            raise Conflict(session_lifecycle.LEFT)
+        if not wait and (others := len(self.in_line())):
+            ahead = "Another server waits" if others == 1 else f"{others} other servers wait"
+            raise Unavailable(f"{ahead} in line for GPUs to build on.")
+        answer = self._request(session, wait)
         self._wake()
+        if wait:
+            await asyncio.wait({answer}, timeout=sessionline.HOLD)
+            if not answer.done():
+                return next((each for each in self.in_line() if each.server_key == session.server_key), session)
         return await asyncio.shield(answer)
 
     async def close(self, session_id: SessionId, by: str | None = None) -> Session:
         """Close a session and release its GPUs; `by` is set if that is not its owner. Closing it again does nothing."""
+        if (waiting := self._waiting.get(session_id)) is not None and waiting.line:
+            self._left[waiting.session.server_key] = waiting.session.requested
+            now = self._clock()
+            step = session_lifecycle.leave(waiting.session, now)
+            self._take(waiting.session, step)
+            if session_id not in self._writer.decided.sessions:
+                if audit := notices.removed(step.session, by, now):
+                    self._writer.commit(ChangeSet(audit=audit))
+                    await self._writer.durable()
+                return step.session
         if session_id in self._writer.decided.sessions:
             await self._writer.durable()
             unseating = self._seats.run(self._seats.unseat(session_id))
@@ -149,25 +185,34 @@ class Sessions:
 
     def waiting(self) -> Collection[SessionId]:
         """The sessions that wait for a lease, the oldest first."""
-        return [session.id for session in self._unleased()]
+        return [each.session.id for each in self._unleased()]
 
     def requested(self) -> Iterator[Workload]:
-        """The same, as the policy sees them."""
-        return (session.workload() for session in self._unleased())
+        """Those that the next plan may place, as the policy sees them."""
+        requests = ((each.session, each.line and each.passed) for each in self._unleased())
+        return (session.workload() for session in sessionline.offered(requests))
 
-    def _unleased(self) -> Iterator[Session]:
+    def in_line(self) -> list[Session]:
+        """The sessions that stand in line, the first one first."""
+        found = (each.session for each in self._unleased() if each.line)
+        return sorted(found, key=lambda session: (session.requested, session.id))
+
+    def _unleased(self) -> Iterator[Waiting]:
         leased = self._writer.decided.sessions
-        return (w.session for w in self._waiting.values() if not w.ended and w.session.id not in leased)
+        return (each for each in self._waiting.values() if not each.ended and each.session.id not in leased)
 
     def lease(self, session_id: SessionId, placement: tuple[WorkerPlacement, ...]) -> None:
         """A plan leases GPUs to a waiting session."""
         session = self._waiting[session_id].session
         self._take(session, session_lifecycle.lease(session, placement, self._clock()))
+        self._wake()  # for the next one in line
 
     def pass_over(self, session_id: SessionId, decision: Decision) -> None:
         """A plan gives a waiting session no GPUs."""
-        session = self._waiting[session_id].session
-        self._take(session, session_lifecycle.pass_over(session, decision, self._clock()))
+        waiting = self._waiting[session_id]
+        self._waiting[session_id] = replace(waiting, passed=True)
+        step = session_lifecycle.pass_over(waiting.session, decision, self._clock(), waits=waiting.line)
+        self._take(waiting.session, step)
 
     def observe_nodes(self, nodes: Iterable[Node]) -> None:
         """These nodes exist; leases on any other node end."""
@@ -207,6 +252,7 @@ class Sessions:
             self._seats.run(self._seat(session))
             return
         del self._waiting[session.id]
+        self._wake()
         if not waiting.answer.done():
             waiting.answer.set_exception(instruction.error)
 
@@ -232,16 +278,21 @@ class Sessions:
 
     # -- requests -----------------------------------------------------------------------------------------
 
-    def _request(self, session: Session) -> asyncio.Future[Session]:
+    def _request(self, session: Session, wait: bool) -> asyncio.Future[Session]:
         """The lease, once there is one; all callers for this user's server share the answer."""
-        for waiting in self._waiting.values():
-            if (waiting.session.user, waiting.session.server) == (session.user, session.server):
-                return waiting.answer
         loop = asyncio.get_running_loop()
+        for id, known in self._waiting.items():
+            if known.session.server_key == session.server_key:
+                if wait and not known.answer.done():
+                    known.deadline.cancel()
+                    deadline = loop.call_later(sessionline.RENEWAL, self._time_out, id)
+                    self._waiting[id] = replace(known, deadline=deadline, line=True)
+                return known.answer
         answer: asyncio.Future[Session] = loop.create_future()
         answer.add_done_callback(_heard)
-        deadline = loop.call_later(session_lifecycle.PATIENCE, self._time_out, session.id)
-        self._waiting[session.id] = Waiting(session, answer, deadline)
+        patience = sessionline.RENEWAL if wait else session_lifecycle.PATIENCE
+        deadline = loop.call_later(patience, self._time_out, session.id)
+        self._waiting[session.id] = Waiting(session, answer, deadline, line=wait)
         return answer
 
     def _time_out(self, session_id: SessionId) -> None:

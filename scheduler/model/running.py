@@ -263,6 +263,10 @@ class Session:
     def user(self) -> UserName:
         return self.request.user or UserName("")
 
+    @property
+    def server_key(self) -> tuple[UserName, str]:
+        return self.user, self.server
+
     def workload(self) -> Workload:
         return Workload(
             id=self.id,

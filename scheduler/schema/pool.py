@@ -172,10 +172,17 @@ class SessionView(Wire):
     stops_because: Literal["idle", "max_duration"] | None = Field(
         None, description="`max_duration`: it has run for the longest time that a session may last"
     )
+    position: int | None = Field(None, description="its place in line for GPUs, from 1; null: it does not wait in line")
+    estimated_start: float | None = Field(
+        None, description="when its GPUs are likely to be free; null: that depends on a session without a known end"
+    )
 
 
 class SessionList(Wire):
+    """`line`: the servers that wait in line for GPUs, the first one first."""
+
     sessions: list[SessionView]
+    line: list[SessionView] = Field(default_factory=list)
 
 
 class JobCounts(Wire):

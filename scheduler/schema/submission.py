@@ -147,7 +147,12 @@ class ArraySubmit(Wire):
 
 class SessionOpen(Wire):
     """A spawner's request to lease GPUs for a user's server. Repeating it for the same user and server returns the same
-    lease."""
+    lease.
+
+    With `wait`, the server stands in line where no GPUs are free. The answer then comes within about 10 s, with the
+    state `requested` and the position, and the request is repeated at once: after 45 s without one, the server has left
+    the line.
+    """
 
     user: str
     server: str = ""
@@ -155,6 +160,10 @@ class SessionOpen(Wire):
     gpu_memory_gib: float | None = Field(None, gt=0)
     groups: list[str] | None = Field(
         None, max_length=1000, description="the user's groups in JupyterHub; only an administrator may set them"
+    )
+    wait: bool = False
+    since: float | None = Field(
+        None, description="when the server first asked, which keeps its place; only an administrator may set it"
     )
 
 

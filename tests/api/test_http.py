@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.controller import sessionline
 from scheduler.controller.accounting import waited
 from scheduler.model import Attempt, Job, JobId, JobKind, JobState, Program, ProjectName, Request
 from scheduler.schema import DryRunView, JobPage, JobView, Me, PoolFile, PoolView, Problem, ProjectList
@@ -333,6 +334,29 @@ async def test_a_session_gives_its_gpus_to_the_server(service: Any) -> None:
     assert again.json()["id"] == session["id"]
     too_many = await refused(service, 409, "POST", "sessions", json={"user": "ann", "server": "b", "gpus": 1})
     assert "1" in too_many.detail
+
+
+async def test_a_server_waits_in_line_for_gpus(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessionline, "HOLD", 0.05)
+    owner, admin = service.http["owner"], service.http["admin"]
+    build = int((await owner.get("pool")).json()["build"]["gpus"])
+    for n in range(build):
+        assert (await admin.post("sessions", json={"user": f"user-{n}", "gpus": 1})).status_code == 201
+    asked = {"user": "ann", "gpus": 1, "wait": True}
+    answer = await owner.post("sessions", json=asked)
+    mine = answer.json()
+    assert (mine["state"], mine["position"], mine["estimated_start"]) == ("requested", 1, None)
+    later = await admin.post("sessions", json={"user": "zoe", "gpus": 1, "wait": True})
+    assert later.json()["position"] == 2
+    assert [view["id"] for view in (await owner.get("sessions")).json()["line"]] == [mine["id"]]
+    assert [view["user"] for view in (await admin.get("sessions")).json()["line"]] == ["ann", "zoe"]
+    early = await refused(service, 403, "POST", "sessions", json={**asked, "since": 0})
+    assert early.field == "since"
+    await refused(service, 404, "DELETE", f"sessions/{mine['id']}", who="stranger")
+    assert (await owner.delete(f"sessions/{mine['id']}")).json()["state"] == "ended"
+    assert [view["position"] for view in (await admin.get("sessions")).json()["line"]] == [1]
+    earliest = await admin.post("sessions", json={**asked, "since": 1.0})
+    assert earliest.json()["position"] == 1
 
 
 @pytest.mark.parametrize("user", ["", "\x1b[2J", "x" * 256])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -26,15 +27,20 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 @pytest.fixture
 def page(hub: Hub, browser: Browser) -> Iterator[Page]:
     """The page of a start, for ada."""
+    yield (page := opened(hub, browser, "ada", "/hub/spawn"))
+    page.context.close()
+
+
+def opened(hub: Hub, browser: Browser, user: str, path: str) -> Page:
+    """A page of the hub, for this user."""
     context = browser.new_context(viewport={"width": 1360, "height": 900})
     context.set_default_timeout(60_000)
     page = context.new_page()
-    page.goto(f"{hub.url}/hub/login?next=%2Fhub%2Fspawn")
-    page.fill("#username_input", "ada")
+    page.goto(f"{hub.url}/hub/login?next={quote(path, safe='')}")
+    page.fill("#username_input", user)
     page.fill("#password_input", PASSWORD)
     page.click("#login_submit")
-    yield page
-    context.close()
+    return page
 
 
 def test_over_quota_a_user_stops_another_server_and_starts_with_a_profile(hub: Hub, page: Page) -> None:
@@ -74,3 +80,34 @@ def test_a_server_that_cannot_be_stopped_is_said_so(hub: Hub, page: Page) -> Non
     expect(stop).to_be_enabled()
     hub.api.delete("/users/ada/servers/thesis").raise_for_status()
     eventually("it has stopped", lambda: hub.session("ada") is None)
+
+
+def test_a_server_waits_in_line_and_starts_when_its_turn_has_come(hub: Hub, page: Page, browser: Browser) -> None:
+    for user in ("bea", "cleo", "dan"):
+        hub.add(user)
+    for user in ("bea", "cleo"):
+        hub.spawn(user, profile="One GPU")
+    page.reload()
+    one = page.get_by_role("radio", name="One GPU")
+    expect(page.locator("label", has=one)).to_contain_text("waits in line: none of 2 build GPUs free now")
+    expect(page.get_by_role("radio", name="Small")).to_be_checked()
+    shots(page, "spawn-none-free")
+    one.check()
+    page.get_by_role("button", name="Start").click()
+    expect(page.locator("#progress-message")).to_contain_text("Next in line for 1 GPU.")
+    shots(page, "spawn-in-line")
+
+    hub.api.post("/users/dan/server", json={"profile": "One GPU"}).raise_for_status()
+    boss = opened(hub, browser, "boss", "/services/runai/#people")
+    line = boss.get_by_role("region", name="In line")
+    expect(line.get_by_role("rowheader")).to_have_text(["ada", "dan"])
+    shots(boss, "people-in-line")
+    line.get_by_role("button", name="Remove the server of dan from the line").click()
+    boss.get_by_role("button", name="Remove", exact=True).click()
+    expect(line.get_by_role("rowheader")).to_have_text(["ada"])
+    boss.context.close()
+
+    hub.stop_server("bea")
+    page.wait_for_url("**/user/ada/lab**")
+    for user in ("ada", "cleo"):
+        hub.stop_server(user)

@@ -65,20 +65,6 @@ def test_an_impossible_choice_is_refused_with_a_sentence(hub: Hub, user: str, gp
     assert hub.session(user) is None
 
 
-def test_a_user_for_whom_no_gpu_is_left_is_told_so(hub: Hub) -> None:
-    for user in ("first", "second", "late"):
-        hub.add(user)
-    for user in ("first", "second"):
-        hub.scheduler.open_session(SessionOpen(user=user, server="elsewhere", gpus=1))
-    form = hub.login("late").get("/hub/spawn").text
-    assert 'value="1" disabled' in form
-    assert 'value="0" checked' in form
-    with pytest.raises(AssertionError, match="build"):
-        hub.spawn("late")
-    # after a failed start, the hub looks for leases without a server, such as these
-    eventually("they are closed", lambda: not hub.scheduler.sessions())
-
-
 def test_a_server_that_cannot_start_gives_its_lease_back(hub: Hub) -> None:
     hub.add("unlucky")
     home = hub.folder / "users" / "unlucky"

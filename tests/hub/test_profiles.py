@@ -11,7 +11,7 @@ import pytest
 from jupyterhub.spawner import SimpleLocalProcessSpawner
 from traitlets.config import Config
 
-from hub_spawner.choices import QuotaView
+from hub_spawner.choices import Fit, QuotaView
 from hub_spawner.profiles import choices_of, offered, read_profiles
 from hub_spawner.wiring import configure
 from scheduler.errors import Forbidden, Invalid
@@ -74,7 +74,7 @@ def test_a_wrong_profile_stops_the_hub(tmp_path: Path) -> None:
 def test_where_the_scheduler_does_not_answer_profiles_can_be_chosen() -> None:
     profiles = read_profiles([{"name": "a", "gpus": 1}], SimpleLocalProcessSpawner)
     (choice,) = choices_of(profiles, None, SimpleLocalProcessSpawner())
-    assert (choice.title, choice.note, choice.fits) == ("a", "", True)
+    assert (choice.title, choice.note, choice.fit) == ("a", "", Fit.NOW)
 
 
 def test_a_user_of_no_profiles_group_is_told_whom_to_ask() -> None:
@@ -85,16 +85,16 @@ def test_a_user_of_no_profiles_group_is_told_whom_to_ask() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpus", "note", "fits"),
+    ("gpus", "note", "fit"),
     [
-        (0, "jobs can still use the train pool", True),
-        (1, "fits: 1 of 2 in use", True),
-        (2, "your other servers hold 1 of your fixed quota of 2", False),
-        (3, "more than your fixed quota of 2", False),
+        (0, "jobs can still use the train pool", Fit.NOW),
+        (1, "fits: 1 of 2 in use", Fit.NOW),
+        (2, "your other servers hold 1 of your fixed quota of 2", Fit.NO),
+        (3, "more than your fixed quota of 2", Fit.NO),
     ],
 )
-def test_whether_a_profile_fits_now(gpus: float, note: str, fits: bool) -> None:
-    assert QuotaView(quota=2, held=1, gpus=4, free=3).judge(gpus) == (note, fits)
+def test_whether_a_profile_fits_now(gpus: float, note: str, fit: Fit) -> None:
+    assert QuotaView(quota=2, held=1, gpus=4, free=3).judge(gpus) == (note, fit)
 
 
 @pytest.fixture(scope="module")

@@ -39,6 +39,7 @@ MEMBERS = PROJECTS + "members_and_groups_decide_whose_jobs_a_project_takes"
 QUOTA = PROJECTS + "a_quota_guarantees_gpus_of_a_node_pool_or_of_a_type"
 ENVIRONMENT = PROJECTS + "a_node_pool_serves_the_environment_that_it_is_for"
 QUOTAS = PROJECTS + "a_user_of_a_name_has_a_build_quota_and_the_others_the_default"
+LINE = "api/test_http.py::test_a_server_waits_in_line_for_gpus"
 GROUP_QUOTAS = PROJECTS + "a_user_of_groups_has_the_largest_of_their_build_quotas"
 ORDER = SETTINGS + "in_the_order_served_the_lightest_user_is_next"
 SERVED = SETTINGS + "in_the_order_served_the_least_served_job_is_next"
@@ -208,6 +209,8 @@ SUBMITTED = {
     "SessionOpen.gpus": SESSION,
     "SessionOpen.gpu_memory_gib": SESSION,
     "SessionOpen.groups": GROUP_QUOTAS,
+    "SessionOpen.wait": LINE,
+    "SessionOpen.since": LINE,
 }
 
 OPTIONS = {

@@ -51,6 +51,7 @@ export class Scheduler implements ITransport {
   readonly explanations = new Map<string, Explanation>();
   schedules: ScheduleView[] = [];
   sessions: SessionView[] = [aSession('s1')];
+  line: SessionView[] = [];
   projects: ProjectView[] = [aProject('vision')];
   /** The response of a preview, and the previewed change. */
   previewed: Applied = { preview: true, changes: [], warnings: [], effects: [] };
@@ -153,7 +154,7 @@ export class Scheduler implements ITransport {
       me: this.me,
       pool: this.pool,
       projects: { projects: this.projects },
-      sessions: { sessions: this.sessions },
+      sessions: { sessions: this.sessions, line: this.line },
       schedules: { schedules: this.schedules },
       reports: { reports: told.map(job => ({ job, point: Object.assign({}, ...this.reports.get(job)!) as object })) },
       usage: { since: 0, until: 0, by: [], every: null, rows: this.usage },

@@ -127,6 +127,8 @@ export function aSession(id: string, change: Partial<SessionView> = {}): Session
     idle_since: null,
     stops_at: null,
     stops_because: null,
+    position: null,
+    estimated_start: null,
     ...change
   };
 }

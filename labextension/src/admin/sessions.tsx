@@ -1,8 +1,8 @@
-/** All notebook servers with a lease: owner, GPUs and their use. Administrators can stop them. */
-import { useEffect, useState, type ReactElement } from 'react';
+/** All notebook servers with a lease or in line for one: owner, GPUs and their use. Administrators can stop them. */
+import { useCallback, useEffect, useState, type ReactElement } from 'react';
 import { useNow, useTrans } from '../components/hooks';
 import type { Question } from '../components/question';
-import type { PoolView, SessionView } from '../model/api';
+import type { PoolView, SessionList, SessionView } from '../model/api';
 import type { Client } from '../model/client';
 import { amount, clock, duration, percent, ranges } from '../model/format';
 import type { Trans } from '../trans';
@@ -21,9 +21,11 @@ export interface SessionsProps {
 export function Sessions({ sessions, pool, client, confirm, attempt }: SessionsProps): ReactElement {
   const trans = useTrans();
   const now = useNow();
+  const [list, read] = useSessions(client);
   const stop = async (session: SessionView) => {
-    if (await confirm(questionOf(session, trans))) {
+    if (await confirm(session.position === null ? questionOf(session, trans) : removal(session, trans))) {
       await attempt(() => client.stopSession(session.id));
+      await read();
     }
   };
   const columns = [
@@ -35,39 +37,86 @@ export function Sessions({ sessions, pool, client, confirm, attempt }: SessionsP
     { title: trans.__('Idle for') },
     { title: trans.__('Started') }
   ];
-  const idle = useIdle(client);
+  const idle = new Map(list.sessions.map(session => [session.id, session.idle_since]));
   const leased = sessions
     .filter(session => session.state === 'leased')
     .map(session => ({ ...session, idle_since: idle.get(session.id) ?? null }));
   return (
-    <Card title={trans.__('Sessions')} aside={trans.__('notebook servers that hold GPUs')}>
-      {leased.length > 0 ? (
-        <Table columns={columns} edit>
-          {leased.map(session => (
-            <tr key={session.id}>
-              <th scope="row">{session.user}</th>
-              <td className="runai-Table-text runai-Wide">{session.server || trans.__('default')}</td>
-              <td>{amount(session.gpus)}</td>
-              <td className="runai-Table-text runai-Wide">{placesOf(session, trans) || '–'}</td>
-              <td className="runai-Wide">{usedBy(session, pool)}</td>
-              <td>{idleFor(session, now, trans)}</td>
-              <td>{trans.__('%1 ago', duration(now - (session.started ?? session.requested), trans))}</td>
-              <td className="runai-Table-edit">
-                <button
-                  type="button"
-                  className="runai-Link"
-                  aria-label={trans.__('Stop the server of %1', nameOf(session))}
-                  onClick={() => void stop(session)}
-                >
-                  {trans.__('Stop…')}
-                </button>
-              </td>
-            </tr>
-          ))}
-        </Table>
-      ) : (
-        <p className="runai-Empty">{trans.__('No notebook server holds a GPU.')}</p>
-      )}
+    <>
+      <Card title={trans.__('Sessions')} aside={trans.__('notebook servers that hold GPUs')}>
+        {leased.length > 0 ? (
+          <Table columns={columns} edit>
+            {leased.map(session => (
+              <tr key={session.id}>
+                <th scope="row">{session.user}</th>
+                <td className="runai-Table-text runai-Wide">{session.server || trans.__('default')}</td>
+                <td>{amount(session.gpus)}</td>
+                <td className="runai-Table-text runai-Wide">{placesOf(session, trans) || '–'}</td>
+                <td className="runai-Wide">{usedBy(session, pool)}</td>
+                <td>{idleFor(session, now, trans)}</td>
+                <td>{trans.__('%1 ago', duration(now - (session.started ?? session.requested), trans))}</td>
+                <td className="runai-Table-edit">
+                  <button
+                    type="button"
+                    className="runai-Link"
+                    aria-label={trans.__('Stop the server of %1', nameOf(session))}
+                    onClick={() => void stop(session)}
+                  >
+                    {trans.__('Stop…')}
+                  </button>
+                </td>
+              </tr>
+            ))}
+          </Table>
+        ) : (
+          <p className="runai-Empty">{trans.__('No notebook server holds a GPU.')}</p>
+        )}
+      </Card>
+      {list.line.length > 0 && <Line line={list.line} stop={stop} />}
+    </>
+  );
+}
+
+interface LineProps {
+  line: readonly SessionView[];
+  stop: (session: SessionView) => Promise<void>;
+}
+
+function Line({ line, stop }: LineProps): ReactElement {
+  const trans = useTrans();
+  const now = useNow();
+  const columns = [
+    { title: trans.__('User') },
+    { title: trans.__('Server'), className: 'runai-Table-text runai-Wide' },
+    { title: trans.__('GPUs') },
+    { title: trans.__('Place') },
+    { title: trans.__('Waits for') },
+    { title: trans.__('Likely start') }
+  ];
+  return (
+    <Card title={trans.__('In line')} aside={trans.__('notebook servers that wait for GPUs')}>
+      <Table columns={columns} edit>
+        {line.map(session => (
+          <tr key={session.id}>
+            <th scope="row">{session.user}</th>
+            <td className="runai-Table-text runai-Wide">{session.server || trans.__('default')}</td>
+            <td>{amount(session.gpus)}</td>
+            <td>{session.position}</td>
+            <td>{duration(now - session.requested, trans)}</td>
+            <td>{session.estimated_start === null ? '–' : clock(session.estimated_start, now)}</td>
+            <td className="runai-Table-edit">
+              <button
+                type="button"
+                className="runai-Link"
+                aria-label={trans.__('Remove the server of %1 from the line', nameOf(session))}
+                onClick={() => void stop(session)}
+              >
+                {trans.__('Remove…')}
+              </button>
+            </td>
+          </tr>
+        ))}
+      </Table>
     </Card>
   );
 }
@@ -97,6 +146,15 @@ function questionOf(session: SessionView, trans: Trans): Question {
   };
 }
 
+function removal(session: SessionView, trans: Trans): Question {
+  return {
+    title: trans.__('Remove the server of %1 from the line?', nameOf(session)),
+    body: trans.__('Its start fails. Its owner can start it again, at the end of the line.'),
+    yes: trans.__('Remove'),
+    no: trans.__('Keep it')
+  };
+}
+
 /** `n3 GPU 0–1, n4 GPU 0` */
 function placesOf({ workers }: SessionView, trans: Trans): string {
   return workers
@@ -116,18 +174,19 @@ function usedBy(session: SessionView, pool: PoolView): string {
 
 const LOOK = 15_000;
 
-/** When each session became idle. It is polled, because no event reports it. */
-function useIdle(client: Client): ReadonlyMap<string, number | null> {
-  const [idle, setIdle] = useState<ReadonlyMap<string, number | null>>(new Map());
+const NONE: SessionList = { sessions: [], line: [] };
+
+/** The sessions with their idle times and those in line. They are polled, because no event reports either. */
+function useSessions(client: Client): [SessionList, () => Promise<void>] {
+  const [list, setList] = useState(NONE);
+  const read = useCallback(
+    () => client.sessions().then(setList, () => undefined), // the page already shows that the connection is lost
+    [client]
+  );
   useEffect(() => {
-    const look = () =>
-      client.sessions().then(
-        found => setIdle(new Map(found.map(session => [session.id, session.idle_since]))),
-        () => undefined // the page already shows that the connection is lost
-      );
-    void look();
-    const timer = setInterval(() => document.hidden || void look(), LOOK);
+    void read();
+    const timer = setInterval(() => document.hidden || void read(), LOOK);
     return () => clearInterval(timer);
-  }, [client]);
-  return idle;
+  }, [read]);
+  return [list, read];
 }

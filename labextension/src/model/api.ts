@@ -881,8 +881,10 @@ export interface ServerPodView {
   tolerations: Record<string, unknown>[];
 }
 
+/** line: the servers that wait in line for GPUs, the first one first. */
 export interface SessionList {
   sessions: SessionView[];
+  line: SessionView[];
 }
 
 /** A session waits for a plan, holds its lease, or has ended. */
@@ -911,6 +913,10 @@ export interface SessionView {
   stops_at: number | null;
   /** max_duration: it has run for the longest time that a session may last */
   stops_because: 'idle' | 'max_duration' | null;
+  /** its place in line for GPUs, from 1; null: it does not wait in line */
+  position: number | null;
+  /** when its GPUs are likely to be free; null: that depends on a session without a known end */
+  estimated_start: number | null;
 }
 
 /** How the jobs fare on one pool. use is the share of its GPUs that they hold; never_started jobs do not fit. */

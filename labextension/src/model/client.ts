@@ -25,7 +25,6 @@ import type {
   ScheduleList,
   ScheduleView,
   SessionList,
-  SessionView,
   UsageReport,
   UserList,
   WhatIfAsk,
@@ -176,8 +175,9 @@ export class Client {
     await this._send(`sessions/${encodeURIComponent(id)}/stop`, { method: 'POST' });
   }
 
-  async sessions(): Promise<SessionView[]> {
-    return (await this._json<SessionList>('sessions')).sessions;
+  /** The sessions that the caller may see, and the servers in line for GPUs. */
+  async sessions(): Promise<SessionList> {
+    return this._json<SessionList>('sessions');
   }
 
   /** The caller's schedules, by name. */

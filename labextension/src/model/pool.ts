@@ -226,7 +226,7 @@ export class PoolModel implements IPoolModel {
   }
 
   private async _load(): Promise<void> {
-    const [me, pool, projects, sessions, waiting, recent] = await Promise.all([
+    const [me, pool, projects, { sessions }, waiting, recent] = await Promise.all([
       this.client.me(),
       this.client.pool(),
       this._everything ? this.client.projects() : this._state.projects,

@@ -2,6 +2,7 @@ import { act, cleanup, fireEvent, render, screen, within } from '@testing-librar
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { aSession, Scheduler } from '../../__tests__/scheduler';
 import type { SessionView, UserList, UserView } from '../../model/api';
+import { clock } from '../../model/format';
 import { PoolModel } from '../../model/pool';
 import { PoolPage } from '../page';
 
@@ -145,5 +146,39 @@ it('stops the server of a session after a confirmation', async () => {
   fireEvent.click(await screen.findByText('Stop the server'));
   await act(async () => {});
   expect(scheduler.changed).toEqual([['POST sessions/s1/stop', null]]);
+  model.dispose();
+});
+
+it('shows the servers in line, and removes one after a confirmation', async () => {
+  const [scheduler, model] = await page();
+  expect(screen.queryByRole('region', { name: 'In line' })).toBeNull();
+  const free = Date.now() / 1000 + 60;
+  scheduler.line = [
+    aSession('s7', {
+      user: 'ben',
+      state: 'requested',
+      position: 1,
+      requested: Date.now() / 1000 - 610,
+      estimated_start: free
+    }),
+    aSession('s8', { user: 'cy', state: 'requested', position: 2, requested: Date.now() / 1000 - 5 })
+  ];
+  fireEvent.click(screen.getByRole('button', { name: 'Stop the server of ada/lab' }));
+  fireEvent.click(await screen.findByText('Stop the server'));
+  const line = await screen.findByRole('region', { name: 'In line' });
+  const rows = within(line)
+    .getAllByRole<HTMLTableRowElement>('row')
+    .slice(1)
+    .map(row => [...row.cells].map(cell => cell.textContent));
+  expect(rows).toEqual([
+    ['ben', 'default', '1', '1', expect.stringMatching(/^10\smin$/), clock(free, Date.now() / 1000), 'Remove…'],
+    ['cy', 'default', '1', '2', expect.stringMatching(/^\d+\ss$/), '–', 'Remove…']
+  ]);
+  scheduler.line = scheduler.line.slice(1);
+  fireEvent.click(screen.getByRole('button', { name: /^Remove the server of ben.* from the line$/ }));
+  fireEvent.click(await screen.findByText('Remove'));
+  await act(async () => {});
+  expect(scheduler.changed.map(([request]) => request)).toEqual(['POST sessions/s1/stop', 'POST sessions/s7/stop']);
+  expect(within(screen.getByRole('region', { name: 'In line' })).queryByText('ben')).toBeNull();
   model.dispose();
 });
