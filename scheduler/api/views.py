@@ -102,6 +102,7 @@ def _attempt_view(attempt: Attempt, reason: str) -> AttemptView:
         number=attempt.number,
         created=attempt.created,
         started=attempt.started,
+        stopping=attempt.stopping,
         ended=attempt.ended,
         workers=worker_views(attempt.placement),
         exit_codes=list(attempt.exit_codes),

@@ -22,6 +22,7 @@ class AttemptView(Wire):
     number: int
     created: float
     started: float | None
+    stopping: float | None = Field(None, description="since when its workers are being stopped; null: they were not")
     ended: float | None
     workers: list[WorkerView]
     exit_codes: list[int | None]

@@ -72,6 +72,41 @@ def api(page: Page, path: str, method: str = "GET", body: Any = None) -> Any:
     )
 
 
+def test_what_the_scheduler_decides_is_told_as_it_happens(admin: Page) -> None:
+    def submit(name: str, project: str, gpus: int) -> str:
+        body = {"name": name, "command": ["/bin/sleep", "600"], "project": project, "gpus": gpus, "grace": 1}
+        return str(api(admin, "jobs", "POST", body)["id"])
+
+    decisions = admin.get_by_role("region", name="Decisions")
+    entries = decisions.get_by_role("listitem")
+    api(admin, "projects/speech", "PUT", {"name": "speech", "guaranteed": 18, "members": ["*"]})
+    surplus = [submit(f"surplus-{n}", "default", 6) for n in range(3)]
+    started = entries.filter(has_text="started on")
+    expect(started).to_contain_text("and surplus-0 started on")
+    expect(started).to_contain_text("(18 GPUs), over quota.")
+    asr = submit("asr", "speech", 12)
+    paused = entries.filter(has_text="were paused: Project speech reclaims GPUs for asr.")
+    expect(paused).to_contain_text(re.compile("default/surplus-. and surplus-."))
+    expect(entries.filter(has_text="speech/asr started on")).to_contain_text(
+        "12 GPUs), within the project’s guarantee."
+    )
+    expect(entries.filter(has_text="wait:")).to_contain_text("default/surplus-")
+    shots(admin, "admin-decisions")
+    admin.reload()  # nothing of it is lost
+    expect(paused).to_have_count(1)
+    decisions.get_by_role("link", name="speech/asr").click()
+    jobs = admin.get_by_role("region", name="Jobs")
+    expect(jobs.locator("tbody .runai-Name")).to_have_text(["asr"])
+    expect(jobs.get_by_role("button", name="running asr")).to_have_attribute("aria-expanded", "true")
+    shots(admin, "admin-one-job")
+    admin.go_back()
+    expect(decisions).to_be_visible()
+    for id in (*surplus, asr):
+        api(admin, f"jobs/{id}/cancel", "POST")
+    assert eventually(lambda: api(admin, f"jobs/{asr}")["state"] == "cancelled")
+    api(admin, "projects/speech", "DELETE")
+
+
 def test_a_project_is_added_changed_and_retired_on_the_page(admin: Page) -> None:
     admin.get_by_role("link", name="Projects").click()
     admin.get_by_role("button", name="New project").click()

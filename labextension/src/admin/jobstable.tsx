@@ -10,6 +10,8 @@ import { isFinal } from '../model/state';
 import { Table, type Column } from './table';
 
 export interface JobsTableProps {
+  /** The id of the job whose details are shown first. */
+  unfolded: string | null;
   jobs: readonly JobView[];
   me: Me | null;
   client: Client;
@@ -23,7 +25,7 @@ export function JobsTable(props: JobsTableProps): ReactElement {
   const { jobs, me, client, actions, order, setOrder, setPriority } = props;
   const trans = useTrans();
   const now = useNow();
-  const [open, setOpen] = useState<string | null>(null);
+  const [open, setOpen] = useState(props.unfolded);
   const column = (title: string, sort: JobOrder['sort'], className?: string): Column => {
     const first = sort === 'project' || sort === 'user' ? 'asc' : 'desc';
     const current = order.sort === sort ? order.order : null;

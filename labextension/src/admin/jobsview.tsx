@@ -35,6 +35,8 @@ interface Wanted {
 }
 
 export interface JobsViewProps {
+  /** The id of the job that is found and unfolded first; empty for all jobs. */
+  of: string;
   model: IPoolModel;
   state: PoolState;
   actions: JobActions;
@@ -43,9 +45,9 @@ export interface JobsViewProps {
   attempt: (act: () => Promise<void>) => Promise<void>;
 }
 
-export function JobsView({ model, state, actions, confirm, attempt }: JobsViewProps): ReactElement {
+export function JobsView({ of, model, state, actions, confirm, attempt }: JobsViewProps): ReactElement {
   const trans = useTrans();
-  const [wanted, setWanted] = useState<Wanted>({ state: '', project: '', user: '', find: '' });
+  const [wanted, setWanted] = useState<Wanted>({ state: '', project: '', user: '', find: of });
   const [order, setOrder] = useState<JobOrder>({ sort: 'submitted', order: 'desc' });
   const [found, setFound] = useState<{ of: Wanted; page: JobPage } | null>(null);
   const [round, setRound] = useState(0);
@@ -143,6 +145,7 @@ export function JobsView({ model, state, actions, confirm, attempt }: JobsViewPr
         </select>
         <input
           name="find"
+          defaultValue={of}
           aria-label={trans.__('Name or id')}
           placeholder={trans.__('name or id')}
           maxLength={200}
@@ -164,6 +167,7 @@ export function JobsView({ model, state, actions, confirm, attempt }: JobsViewPr
         )}
       </form>
       <JobsTable
+        unfolded={of || null}
         jobs={jobs}
         me={state.me}
         client={model.client}

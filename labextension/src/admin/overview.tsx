@@ -6,6 +6,7 @@ import { JobList } from '../components/jobs';
 import type { JobView, PoolView } from '../model/api';
 import { isFinal, type IPoolModel, type PoolState } from '../model/state';
 import { Card } from './card';
+import { Decisions } from './decisions';
 import { FailingGpus } from './failing';
 import { GpuGrid } from './grid';
 import { ProjectTable } from './projects';
@@ -57,6 +58,7 @@ export function Overview({ model, state, pool, actions }: OverviewProps): ReactE
           </Card>
         </div>
         <div>
+          <Decisions model={model} state={state} />
           <Card title={trans.__('Queue')} aside={count(waiting.length)}>
             {list(waiting, trans.__('Queue'), trans.__('The queue is empty.'), byPosition)}
           </Card>

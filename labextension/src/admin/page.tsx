@@ -6,7 +6,7 @@ import { ProblemNote } from '../components/note';
 import { questionOf } from '../components/question';
 import type { PoolView } from '../model/api';
 import type { IPoolModel } from '../model/state';
-import { ADMINISTRATORS, useView, VIEWS, type ViewName } from './address';
+import { ADMINISTRATORS, useJobId, useView, VIEWS, type ViewName } from './address';
 import { AuditView } from './audit';
 import { useConfirm } from './confirm';
 import { JobsView } from './jobsview';
@@ -20,6 +20,7 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
   const trans = useTrans();
   const state = usePool(model);
   const view = useView();
+  const jobId = useJobId();
   const [refusal, setRefusal] = useState<string | null>(null);
   const [confirm, dialog] = useConfirm();
   const page = useRef<HTMLDivElement>(null);
@@ -42,7 +43,17 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
     pool: pool => <Overview model={model} state={state} pool={pool} actions={actions} />,
     projects: pool => <ProjectsView client={model.client} state={state} pool={pool} />,
     people: pool => <PeopleView model={model} state={state} pool={pool} confirm={confirm} attempt={attempt} />,
-    jobs: () => <JobsView model={model} state={state} actions={actions} confirm={confirm} attempt={attempt} />,
+    jobs: () => (
+      <JobsView
+        key={jobId}
+        of={jobId}
+        model={model}
+        state={state}
+        actions={actions}
+        confirm={confirm}
+        attempt={attempt}
+      />
+    ),
     nodes: pool => <NodesView model={model} state={state} pool={pool} admin={admin} attempt={attempt} />,
     usage: () => <UsageView client={model.client} admin={admin} />,
     audit: () => <AuditView client={model.client} />

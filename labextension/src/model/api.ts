@@ -22,6 +22,8 @@ export interface AttemptView {
   number: number;
   created: number;
   started: number | null;
+  /** since when its workers are being stopped; null: they were not */
+  stopping: number | null;
   ended: number | null;
   workers: WorkerView[];
   exit_codes: (number | null)[];

@@ -185,7 +185,15 @@ describe('the page', () => {
   it('calculates the longest wait without the time that a job has run', async () => {
     const [scheduler, model] = await page(true);
     const now = Date.now() / 1000;
-    const ran = { number: 1, created: now - 7200, started: now - 7200, ended: now - 125, workers: [], exit_codes: [] };
+    const ran = {
+      number: 1,
+      created: now - 7200,
+      started: now - 7200,
+      stopping: null,
+      ended: now - 125,
+      workers: [],
+      exit_codes: []
+    };
     const attempts = [{ ...ran, reason: '', ending: 'preempted' as const }];
     scheduler.set(aJob('b', { submitted: now - 7200, attempts }));
     await screen.findByText(/^longest 2\smin/);
@@ -223,6 +231,7 @@ describe('the views', () => {
   it.each([
     ['', 'pool'],
     ['#nodes', 'nodes'],
+    ['#jobs/j-0123456789ab', 'jobs'],
     ['#elsewhere', 'pool']
   ])('%j is the view of %s', (hash, view) => {
     expect(viewOf(hash)).toBe(view);

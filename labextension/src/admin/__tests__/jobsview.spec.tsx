@@ -107,3 +107,14 @@ it('changes the priority of one job, or of all jobs that were found', async () =
   await waitFor(() => expect(['a', 'b', 'c'].map(id => scheduler.jobs.get(id)!.priority)).toEqual([20, 70, 20]));
   model.dispose();
 });
+
+it('finds and unfolds the job that the address names', async () => {
+  const [scheduler, model] = await page(true);
+  scheduler.jobs.set('j-0123456789ab', aJob('j-0123456789ab', { name: 'train' }));
+  location.hash = '#jobs/j-0123456789ab';
+  const row = await screen.findByRole('button', { name: 'queued train' });
+  expect(row.getAttribute('aria-expanded')).toBe('true');
+  expect(screen.queryByText('job-a')).toBeNull();
+  expect(screen.getByLabelText<HTMLInputElement>('Name or id').value).toBe('j-0123456789ab');
+  model.dispose();
+});

@@ -485,6 +485,7 @@ describe('the card of a job', () => {
       started: begun,
       ended: null,
       workers: [],
+      stopping: null,
       exit_codes: [],
       reason: '',
       ending: null
@@ -527,6 +528,7 @@ describe('the card of a job', () => {
       started,
       ended,
       workers: [],
+      stopping: null,
       exit_codes: [],
       reason,
       ending

@@ -23,6 +23,7 @@ const attempt = (number: number, change: Partial<AttemptView> = {}): AttemptView
   started: 1000 + 100 * number,
   ended: null,
   workers: [0, 1].map(rank => ({ rank, node: 'n1', gpus: [rank], share: 1 })),
+  stopping: null,
   exit_codes: [],
   reason: '',
   ending: null,

@@ -82,7 +82,7 @@ it('tells me why my job is paused and when it resumes, until it runs again', asy
   await notificationsPlugin.activate({} as JupyterFrontEnd, model, {} as IJobActions, registry, null);
   await act(async () => model.start());
   const texts = () => Notification.manager.notifications.map(one => one.message);
-  const attempt = { number: 1, created: 1000, started: 1000, ended: null, workers: [], exit_codes: [] };
+  const attempt = { number: 1, created: 1000, started: 1000, stopping: null, ended: null, workers: [], exit_codes: [] };
   const ran: JobView['attempts'] = [{ ...attempt, reason: 'Project due reclaims GPUs for j2.', ending: 'preempted' }];
   const puts = async (job: JobView) => {
     scheduler.set(job);

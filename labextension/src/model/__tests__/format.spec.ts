@@ -16,6 +16,7 @@ function attempt(change: Partial<AttemptView> = {}): AttemptView {
     started: NOW - 2280,
     ended: null,
     workers: [{ rank: 0, node: 'n3', gpus: [0, 1, 2, 3], share: 1 }],
+    stopping: null,
     exit_codes: [],
     reason: '',
     ending: null,

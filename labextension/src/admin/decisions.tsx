@@ -1,0 +1,105 @@
+/** What the scheduler decided, with its reasons: the newest first, and as one what happened to several jobs. */
+import { useContext, useEffect, useMemo, type ReactElement } from 'react';
+import { StillContext, useFrozen, useNow, useTrans } from '../components/hooks';
+import type { JobView } from '../model/api';
+import { decisionsOf, type Decided } from '../model/decisions';
+import { clock, gpus } from '../model/format';
+import type { IPoolModel, PoolState } from '../model/state';
+import type { Trans } from '../trans';
+import { jobAddress } from './address';
+import { Card } from './card';
+
+const MOST = 6;
+const NAMED = 2;
+/** How many of the jobs that hold GPUs are read where the page has not loaded all unfinished ones. */
+const HOLDING = 100;
+
+export function Decisions({ model, state }: { model: IPoolModel; state: PoolState }): ReactElement {
+  const trans = useTrans();
+  const now = useNow();
+  const loaded = state.pool !== null;
+  const incomplete = loaded && !state.hasAllUnfinished;
+  useEffect(() => {
+    if (incomplete) {
+      // With a long queue, the jobs that started are older than those that the page has read.
+      void model.client
+        .jobs({ states: ['starting', 'running', 'stopping'], sort: 'started', order: 'desc', limit: HOLDING })
+        .then(
+          page => model.know(page.jobs),
+          () => undefined // the page already shows a lost connection
+        );
+    }
+  }, [model, incomplete]);
+  const latest = useMemo(() => decisionsOf(state.jobs.values(), MOST), [state.jobs]);
+  const shown = useFrozen(latest, useContext(StillContext));
+  return (
+    <Card title={trans.__('Decisions')} aside={trans.__('newest first')}>
+      {shown.length > 0 ? (
+        <ol className="runai-Decisions">
+          {shown.map(one => (
+            <li key={`${one.kind}/${one.at}/${one.jobs[0]!.id}`} data-decision={one.kind}>
+              <time dateTime={new Date(1000 * one.at).toISOString()}>{clock(one.at, now)}</time>{' '}
+              <Subject jobs={one.jobs} /> {words(one, trans)}
+            </li>
+          ))}
+        </ol>
+      ) : (
+        <p className="runai-Empty">{trans.__('Nothing has been decided yet.')}</p>
+      )}
+    </Card>
+  );
+}
+
+/** `vision/train-7`, `vision/train-7, train-8 and 38 more jobs`: each a link. */
+function Subject({ jobs }: { jobs: readonly JobView[] }): ReactElement {
+  const trans = useTrans();
+  const named = jobs.slice(0, jobs.length === NAMED + 1 ? jobs.length : NAMED);
+  const more = jobs.length - named.length;
+  const between = (n: number) =>
+    n === 0 ? '' : n === named.length - 1 && more === 0 ? trans.__(' and ') : trans.__(', ');
+  return (
+    <>
+      {named.map((job, n) => (
+        <span key={job.id}>
+          {between(n)}
+          <a href={jobAddress(job.id)} title={trans.__('%1 of %2', job.name, job.user)}>
+            {n === 0 ? `${job.project}/${job.name}` : job.name}
+          </a>
+        </span>
+      ))}
+      {more > 0 && <span>{trans._n(' and %1 more job', ' and %1 more jobs', more)}</span>}
+    </>
+  );
+}
+
+/** The rest of the sentence that begins with the names of the jobs. */
+export function words(decided: Decided, trans: Trans): string {
+  const { kind, reason, jobs } = decided;
+  switch (kind) {
+    case 'start':
+      return startWords(decided, trans);
+    case 'pause':
+      return trans._n('was paused: %2', 'were paused: %2', jobs.length, reason);
+    case 'restart':
+      return reason.slice(0, 1).toLowerCase() + reason.slice(1);
+    case 'stop':
+      return trans._n('was stopped: %2', 'were stopped: %2', jobs.length, reason);
+    case 'requeue':
+      return trans._n('lost a worker: %2', 'lost workers: %2', jobs.length, reason);
+    case 'wait':
+      return trans._n('waits: %2', 'wait: %2', jobs.length, reason);
+  }
+}
+
+function startWords({ nodes, gpus: held, again, holding, over }: Decided, trans: Trans): string {
+  const where = nodes.length > 2 ? trans.__('%1 nodes', nodes.length) : nodes.join(trans.__(' and '));
+  const amount = held > 0 ? gpus(held, trans) : trans.__('no GPU');
+  const what = again ? trans.__('resumed on %1 (%2)', where, amount) : trans.__('started on %1 (%2)', where, amount);
+  if (holding === 0 || held === 0) {
+    return `${what}.`;
+  }
+  if (over === 0) {
+    return trans.__('%1, within the project’s guarantee.', what);
+  }
+  return over === holding ? trans.__('%1, over quota.', what) : trans.__('%1, %2 of them over quota.', what, over);
+}
