@@ -188,6 +188,7 @@ def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) 
         array_size=job.request.array.size if job.request.array else None,
         parameters=dict(job.program.parameters) if mine else {},
         schedule=job.schedule if mine else None,
+        checkpointed=job.checkpointed,
         **start_range(expected),
     )
 

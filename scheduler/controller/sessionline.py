@@ -1,15 +1,16 @@
 """The line of servers that wait for GPUs to build on.
 
 Pure. What must hold: GPUs are offered in the order of the requests, and to nobody behind a server that could not be
-placed; a server leaves the line when it is placed, refused, or not asked for any more.
+placed; a server leaves the line when it is placed, refused, or not asked for any more. Who is over quota never enters
+it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from scheduler.model import Milli, Session
-from scheduler.policy.blocking import Blocker, NoBuildGpu, NoCapacity, NoDomain, Reserved
+from scheduler.model import Milli, Session, held_by
+from scheduler.policy.blocking import Blocker, NoBuildGpu, NoCapacity, NoDomain, OverBuildQuota, Reserved
 
 HOLD = 10.0
 """Seconds until a waiting caller is told its place; it asks again at once."""
@@ -23,6 +24,19 @@ def passes(blocked_by: Blocker | None) -> bool:
     return isinstance(blocked_by, NoBuildGpu | NoCapacity | Reserved) or (
         isinstance(blocked_by, NoDomain) and blocked_by.ever
     )
+
+
+def over_quota(session: Session, others: Iterable[Session]) -> OverBuildQuota | None:
+    """What refuses a session whose user's other servers, those in line included, leave too little of the quota."""
+    quota, asked = session.request.build_quota, session.request.shape.gpus
+    held = sum(
+        held_by(other.placement) or other.request.shape.gpus
+        for other in others
+        if other.user == session.user and other.server != session.server
+    )
+    if quota is None or held + asked <= quota:
+        return None
+    return OverBuildQuota(session.user, quota, held, asked)
 
 
 def offered(requests: Iterable[tuple[Session, bool]]) -> Iterator[Session]:

@@ -30,6 +30,7 @@ from scheduler.model import (
     Workload,
 )
 from scheduler.policy import Decision
+from scheduler.policy.blocking import sentence
 from scheduler.store import AuditRecord, ChangeSet, Store
 
 
@@ -95,6 +96,8 @@ class Sessions:
         admission.admit_session(session, decided.pool, decided.nodes)
         if wait and self._left.pop(session.server_key, None) == session.requested:
             raise Conflict(session_lifecycle.LEFT)
+        if wait and (over := sessionline.over_quota(session, [*decided.sessions.values(), *self.in_line()])):
+            raise Conflict(sentence(over))
         if not wait and (others := len(self.in_line())):
             ahead = "Another server waits" if others == 1 else f"{others} other servers wait"
             raise Unavailable(f"{ahead} in line for GPUs to build on.")

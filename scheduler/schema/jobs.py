@@ -79,6 +79,7 @@ class JobView(Wire):
     array_size: int | None = Field(None, description="number of jobs that were submitted as that array")
     parameters: dict[str, Parameter] = Field(default_factory=dict)
     schedule: str | None = Field(None, description="id of the schedule that it is a run of; only its owner sees it")
+    checkpointed: float | None = Field(None, description="when it last saved a checkpoint; null: not yet")
     earliest_start: float | None = Field(None, description="start of the range in which it is likely to start, …")
     latest_start: float | None = Field(
         None, description="… and its end, from the accuracy of earlier estimates; null: too few of them"

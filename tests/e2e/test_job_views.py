@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 from scheduler.client import Client
 from scheduler.schema import ArrayMember, ArraySubmit, JobSubmit, ProjectEntry
 
-from .conftest import Hub
+from .conftest import Hub, eventually
 from .test_first_light import client_of, in_the_lab, shot
 from .test_submit_dialog import THEMES, field
 
@@ -57,6 +57,43 @@ def test_an_array_is_one_row_that_unfolds_and_is_cancelled_whole(hub: Hub, in_th
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Cancel the jobs").click()
     expect(group).to_contain_text("12 of 12 done · 10 cancelled")
+
+
+def test_a_row_has_a_menu_by_mouse_and_by_keyboard(hub: Hub, in_the_lab: Callable[..., Page]) -> None:
+    page = in_the_lab("moe")
+    page.get_by_role("tab", name="GPU pool").click()
+    with client_of(hub, "moe") as client:
+        job = client.submit(JobSubmit(name="sleeper", command=["sleep", "600"], gpus=1))
+        row = page.locator(f".runai-Job[data-job='{job.id}']")
+        expect(row).to_have_attribute("data-state", "running")
+        labels = page.locator(".lm-Menu-item:not(.lm-mod-hidden) .lm-Menu-itemLabel")
+
+        row.click(button="right", position={"x": 40, "y": 12})
+        words = ["Open", "Open the log", "Pause", "Change the priority…", "Clone…", "Copy id", "Cancel"]
+        for word in words:
+            expect(labels.get_by_text(word, exact=True)).to_be_visible()
+        for word in ("Go to the cell", "Resume", "Delete"):
+            expect(labels.get_by_text(word, exact=True)).to_have_count(0)
+        shot(page, "panel-row-menu")
+        labels.get_by_text("Change the priority…").click()
+        page.get_by_role("dialog").get_by_role("textbox").fill("70")
+        page.get_by_role("button", name="Set").click()
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        eventually(lambda: client.job(job.id).priority == 70)
+
+        row.locator(".runai-Job-head").focus()
+        page.keyboard.press("Shift+F10")
+        expect(labels.get_by_text("Pause", exact=True)).to_be_visible()
+        page.keyboard.type("Pa")
+        page.keyboard.press("Enter")
+        page.get_by_role("button", name="Pause the job").click()  # it has saved nothing
+        expect(row).to_have_attribute("data-state", "paused")
+        row.click(button="right", position={"x": 40, "y": 12})
+        expect(labels.get_by_text("Resume", exact=True)).to_be_visible()
+        expect(labels.get_by_text("Pause", exact=True)).to_have_count(0)
+        labels.get_by_text("Open", exact=True).click()
+        expect(page.locator(".runai-JobPage")).to_have_attribute("data-job", job.id)
+        client.cancel(job.id)
 
 
 def test_a_job_is_sent_again_with_other_options(hub: Hub, in_the_lab: Callable[..., Page]) -> None:

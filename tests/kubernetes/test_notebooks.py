@@ -99,7 +99,7 @@ def test_servers_share_a_gpu_as_the_device_plugin_divides_it(hub: KubeHub) -> No
     eventually("it is whole again", lambda: divided(1))
 
 
-def test_a_refused_user_sees_the_reason_and_gets_no_pod(hub: KubeHub) -> None:
+def test_a_user_who_is_refused_or_waits_sees_the_reason_and_gets_no_pod(hub: KubeHub) -> None:
     for user in ("one", "half", "cid", "nobody"):
         hub.add(user)
     with pytest.raises(AssertionError, match="one's build quota is 1 GPU; ask for no more"):
@@ -107,12 +107,13 @@ def test_a_refused_user_sees_the_reason_and_gets_no_pod(hub: KubeHub) -> None:
     with pytest.raises(AssertionError, match="only whole GPUs are available"):
         hub.spawn("half", gpus=0.5)
     hub.spawn("cid", profile="two")
-    with pytest.raises(AssertionError, match="needs 1 GPU"):
-        hub.spawn("one", gpus=1)
+    hub.api.post("/users/one/server", json={"gpus": 1}).raise_for_status()
+    eventually("one waits in line", lambda: [each.user for each in hub.scheduler.sessions_in_line()] == ["one"])
     refused = hub.api.post("/users/cid/servers/second", json={"gpus": 1})
     assert "quota" in refused.json()["message"]
     (pod,) = hub.pods(hub.notebooks)
     assert pod["metadata"]["name"] == "jupyter-cid"
+    hub.stop_server("one")
     hub.stop_server("cid")
     hub.spawn("nobody")
     (pod,) = hub.pods(hub.notebooks)

@@ -37,6 +37,7 @@ export function aJob(id: string, change: Partial<JobView> = {}): JobView {
     index: null,
     array_size: null,
     schedule: null,
+    checkpointed: null,
     parameters: {},
     ...change
   };

@@ -3,7 +3,7 @@ import { useCallback, useRef, useState, type ReactElement } from 'react';
 import { StillContext, usePool, useStill, useTrans } from '../components/hooks';
 import type { JobActions } from '../components/job';
 import { ProblemNote } from '../components/note';
-import { questionOf } from '../components/question';
+import { questionBefore } from '../components/question';
 import type { PoolView } from '../model/api';
 import type { IPoolModel } from '../model/state';
 import { ADMINISTRATORS, useJobId, useView, VIEWS, type ViewName } from './address';
@@ -32,11 +32,12 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
   }, []);
   const actions: JobActions = {
     async act(job, verb) {
-      const question = questionOf(job, verb, trans);
-      if (question && !(await confirm(question))) {
-        return;
-      }
-      await attempt(() => model.act(job.id, verb));
+      await attempt(async () => {
+        const question = await questionBefore(model.client, job, verb, trans);
+        if (!question || (await confirm(question))) {
+          await model.act(job.id, verb);
+        }
+      });
     }
   };
   const views: Record<ViewName, (pool: PoolView) => ReactElement> = {

@@ -176,6 +176,7 @@ function Overview({ client, job, mine, now, actions, children }: OverviewProps):
   const facts: [string, string][] = [
     [trans.__('Owner'), job.user],
     [trans.__('Submitted'), clock(job.submitted, now)],
+    [trans.__('Last checkpoint'), job.checkpointed === null ? '' : clock(job.checkpointed, now)],
     [trans.__('Notice'), job.notice],
     [trans.__('Quota'), job.over_quota ? trans.__('over quota: can be reclaimed') : ''],
     ...(sent ? settingsOf(sent, trans) : [])

@@ -1,6 +1,6 @@
-/** The confirmation questions for irreversible actions, the same on every page. */
+/** The questions before actions that lose something, the same on every page. */
 import type { JobView, ScheduleView } from '../model/api';
-import type { JobVerb } from '../model/client';
+import type { Client, JobVerb } from '../model/client';
 import type { JobGroup } from '../model/groups';
 import { isFinal } from '../model/state';
 import type { Trans } from '../trans';
@@ -12,8 +12,13 @@ export interface Question {
   readonly no: string;
 }
 
-/** Null if no confirmation is needed. */
-export function questionOf(job: JobView, verb: JobVerb, trans: Trans): Question | null {
+/** The question before an action; null if none is needed. The job is read again where its last checkpoint matters, which
+ * no event reports. */
+export async function questionBefore(client: Client, job: JobView, verb: JobVerb, trans: Trans) {
+  return questionOf(verb === 'pause' ? await client.job(job.id) : job, verb, trans);
+}
+
+function questionOf(job: JobView, verb: JobVerb, trans: Trans): Question | null {
   const whose = job.mine ? job.name : trans.__('%1 of %2', job.name, job.user);
   const no = trans.__('Keep it');
   if (verb === 'cancel') {
@@ -25,6 +30,17 @@ export function questionOf(job: JobView, verb: JobVerb, trans: Trans): Question 
   if (verb === 'delete' && isFinal(job.state)) {
     const body = trans.__('Its log, files and checkpoints will be deleted, too. This cannot be undone.');
     return { title: trans.__('Delete %1?', whose), body, yes: trans.__('Delete the job'), no };
+  }
+  if (verb === 'pause' && ['running', 'starting'].includes(job.state) && job.checkpointed === null) {
+    const body = trans.__(
+      'It has not saved a checkpoint yet. Unless it saves one when it is told to stop, it starts from the beginning when it is resumed.'
+    );
+    return {
+      title: trans.__('Pause %1?', whose),
+      body,
+      yes: trans.__('Pause the job'),
+      no: trans.__('Keep it running')
+    };
   }
   return null;
 }

@@ -3,7 +3,7 @@ import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } fro
 import { IDocumentManager } from '@jupyterlab/docmanager';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import {
-  questionOf,
+  questionBefore,
   questionOfCloned,
   questionOfGroup,
   questionOfSchedule,
@@ -60,11 +60,11 @@ export const actionsPlugin: JupyterFrontEndPlugin<IJobActions> = {
 
     const actions: IJobActions = {
       async act(job: JobView, verb: JobVerb): Promise<void> {
-        const question = questionOf(job, verb, trans);
-        if (question && !(await confirmed(question))) {
-          return;
-        }
         try {
+          const question = await questionBefore(model.client, job, verb, trans);
+          if (question && !(await confirmed(question))) {
+            return;
+          }
           await model.act(job.id, verb);
         } catch (error) {
           Notification.error((error as Error).message, { autoClose: 8000 });

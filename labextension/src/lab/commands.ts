@@ -1,11 +1,13 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { ICommandPalette, InputDialog } from '@jupyterlab/apputils';
+import { Clipboard, ICommandPalette, InputDialog, Notification } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
-import { mayReadLog, verbs } from '../components/job';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { mayAct, mayReadLog, verbs } from '../components/job';
 import { ordered } from '../components/jobs';
 import type { JobView } from '../model/api';
 import type { JobVerb } from '../model/client';
 import { stateWord } from '../model/format';
+import { isFinal } from '../model/state';
 import { DOMAIN } from './domain';
 import { gpuIcon } from './icon';
 import { IJobActions, IPoolModel, OPEN_JOB, PANEL_ID } from './tokens';
@@ -15,16 +17,34 @@ export const COMMANDS = {
   reconnect: 'runai:reconnect',
   open: OPEN_JOB,
   log: 'runai:open-log',
+  cell: 'runai:open-cell',
   pause: 'runai:pause-job',
   resume: 'runai:resume-job',
+  priority: 'runai:change-priority',
+  clone: 'runai:clone-job',
+  copy: 'runai:copy-job-id',
   cancel: 'runai:cancel-job',
   delete: 'runai:delete-job'
 } as const;
 
-const ID_ARGUMENT = {
+const ARGUMENTS = {
   type: 'object',
-  properties: { id: { type: 'string', description: 'The job; the user is asked if it is absent.' } }
+  properties: {
+    id: { type: 'string', description: 'The job; the user is asked if it is absent.' },
+    clicked: { type: 'boolean', description: 'Use the job whose row was clicked.' }
+  }
 } as const;
+
+/** What can be done with a job. */
+interface JobCommand {
+  command: string;
+  /** Its name in the menu of a job. */
+  word: string;
+  /** Its name in the palette, where the job is chosen. */
+  label: string;
+  qualifies: (job: JobView) => boolean;
+  run: (job: JobView) => void | Promise<void>;
+}
 
 export const commandsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-runai:commands',
@@ -42,14 +62,23 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const category = trans.__('GPU pool');
 
-    /** The job with this id, or the one that the user picks from the jobs that qualify. */
-    async function chosen(id: unknown, title: string, qualifies: (job: JobView) => boolean) {
-      if (typeof id === 'string') {
-        return model.follow(id);
+    /** The job whose row the context menu was opened on. */
+    function clicked(): JobView | undefined {
+      const row = app.contextMenuHitTest(node => node.dataset['job'] !== undefined);
+      return model.state.jobs.get(row?.dataset['job'] ?? '');
+    }
+
+    /** The job that the arguments name, or the one that the user picks from the jobs that qualify. */
+    async function chosen(args: ReadonlyPartialJSONObject, { word, qualifies }: JobCommand) {
+      if (args['clicked']) {
+        return clicked();
+      }
+      if (typeof args['id'] === 'string') {
+        return model.follow(args['id']);
       }
       const jobs = ordered([...model.state.jobs.values()].filter(qualifies)).map(one => one.job);
       const result = await InputDialog.getItem({
-        title,
+        title: word,
         label: trans.__('Job'),
         items: jobs.map(job => `${job.name} · ${stateWord(job.state, trans)} · ${job.id}`)
       });
@@ -57,19 +86,20 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
       return jobs.find(job => text?.endsWith(job.id));
     }
 
-    function add(
-      command: string,
-      label: string,
-      title: string,
-      qualifies: (job: JobView) => boolean,
-      run: (job: JobView) => void | Promise<void>
-    ): void {
+    function add(found: JobCommand): void {
+      const { command, word, label, qualifies, run } = found;
+      const fits = (args: ReadonlyPartialJSONObject) => {
+        const job = args['clicked'] ? clicked() : undefined;
+        return job !== undefined && qualifies(job);
+      };
       app.commands.addCommand(command, {
-        label,
-        describedBy: { args: ID_ARGUMENT },
-        isEnabled: args => typeof args.id === 'string' || [...model.state.jobs.values()].some(qualifies),
+        label: args => (args['clicked'] ? word : label),
+        describedBy: { args: ARGUMENTS },
+        isVisible: args => !args['clicked'] || fits(args),
+        isEnabled: args =>
+          typeof args['id'] === 'string' || fits(args) || [...model.state.jobs.values()].some(qualifies),
         execute: async args => {
-          const job = await chosen(args.id, title, qualifies);
+          const job = await chosen(args, found);
           if (job) {
             await run(job);
           }
@@ -78,6 +108,19 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
     }
 
     const may = (verb: JobVerb) => (job: JobView) => verbs(job, model.state.me).includes(verb);
+    const mine = (job: JobView) => mayReadLog(job, model.state.me);
+
+    async function goToCell(job: JobView): Promise<void> {
+      try {
+        const { cell } = await model.client.submission(job.id);
+        if (!cell) {
+          throw new Error(trans.__('It is not known which cell %1 was sent from.', job.name));
+        }
+        await actions.openCell(cell);
+      } catch (error) {
+        Notification.error((error as Error).message, { autoClose: 8000 });
+      }
+    }
 
     app.commands.addCommand(COMMANDS.show, {
       label: trans.__('Show the GPU pool'),
@@ -92,34 +135,81 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
       execute: () => model.retry()
     });
     app.commands.addCommand(COMMANDS.open, {
-      label: trans.__('Open a job…'),
-      describedBy: { args: ID_ARGUMENT },
-      isEnabled: args => typeof args.id === 'string' || model.state.jobs.size > 0,
+      label: args => (args['clicked'] ? trans.__('Open') : trans.__('Open a job…')),
+      describedBy: { args: ARGUMENTS },
+      isEnabled: args => typeof args['id'] === 'string' || model.state.jobs.size > 0,
       execute: async args => {
         // With an id the tab opens at once: after a reload the pool is not connected yet.
-        const id = typeof args.id === 'string' ? args.id : (await chosen(null, trans.__('Open'), () => true))?.id;
+        const any = { command: COMMANDS.open, word: trans.__('Open'), label: '', qualifies: () => true, run: () => {} };
+        const id = typeof args['id'] === 'string' ? args['id'] : (await chosen(args, any))?.id;
         if (id) {
           actions.openJob(id);
         }
       }
     });
-    add(
-      COMMANDS.log,
-      trans.__('Open the log of a job…'),
-      trans.__('Open the log of'),
-      job => mayReadLog(job, model.state.me),
-      job => actions.openLog(job)
-    );
-    add(COMMANDS.pause, trans.__('Pause a job…'), trans.__('Pause'), may('pause'), job => actions.act(job, 'pause'));
-    add(COMMANDS.resume, trans.__('Resume a job…'), trans.__('Resume'), may('resume'), job =>
-      actions.act(job, 'resume')
-    );
-    add(COMMANDS.cancel, trans.__('Cancel a job…'), trans.__('Cancel'), may('cancel'), job =>
-      actions.act(job, 'cancel')
-    );
-    add(COMMANDS.delete, trans.__('Delete a finished job…'), trans.__('Delete'), may('delete'), job =>
-      actions.act(job, 'delete')
-    );
+    add({
+      command: COMMANDS.log,
+      word: trans.__('Open the log'),
+      label: trans.__('Open the log of a job…'),
+      qualifies: mine,
+      run: job => actions.openLog(job)
+    });
+    add({
+      command: COMMANDS.cell,
+      word: trans.__('Go to the cell'),
+      label: trans.__('Go to the cell of a job…'),
+      qualifies: job => mine(job) && job.kind === 'cell',
+      run: goToCell
+    });
+    add({
+      command: COMMANDS.pause,
+      word: trans.__('Pause'),
+      label: trans.__('Pause a job…'),
+      qualifies: may('pause'),
+      run: job => actions.act(job, 'pause')
+    });
+    add({
+      command: COMMANDS.resume,
+      word: trans.__('Resume'),
+      label: trans.__('Resume a job…'),
+      qualifies: may('resume'),
+      run: job => actions.act(job, 'resume')
+    });
+    add({
+      command: COMMANDS.priority,
+      word: trans.__('Change the priority…'),
+      label: trans.__('Change the priority of a job…'),
+      qualifies: job => mayAct(job, model.state.me) && !isFinal(job.state),
+      run: job => actions.changePriority(job)
+    });
+    add({
+      command: COMMANDS.clone,
+      word: trans.__('Clone…'),
+      label: trans.__('Clone a job…'),
+      qualifies: mine,
+      run: job => actions.clone(job)
+    });
+    add({
+      command: COMMANDS.copy,
+      word: trans.__('Copy id'),
+      label: trans.__('Copy the id of a job…'),
+      qualifies: () => true,
+      run: job => Clipboard.copyToSystem(job.id)
+    });
+    add({
+      command: COMMANDS.cancel,
+      word: trans.__('Cancel'),
+      label: trans.__('Cancel a job…'),
+      qualifies: may('cancel'),
+      run: job => actions.act(job, 'cancel')
+    });
+    add({
+      command: COMMANDS.delete,
+      word: trans.__('Delete'),
+      label: trans.__('Delete a finished job…'),
+      qualifies: may('delete'),
+      run: job => actions.act(job, 'delete')
+    });
     model.stateChanged.connect(() => app.commands.notifyCommandChanged());
 
     for (const command of Object.values(COMMANDS)) {

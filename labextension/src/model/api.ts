@@ -538,6 +538,8 @@ export interface JobView {
   parameters: Record<string, boolean | number | string>;
   /** id of the schedule that it is a run of; only its owner sees it */
   schedule: string | null;
+  /** when it last saved a checkpoint; null: not yet */
+  checkpointed: number | null;
   /** start of the range in which it is likely to start, … */
   earliest_start: number | null;
   /** … and its end, from the accuracy of earlier estimates; null: too few of them */
