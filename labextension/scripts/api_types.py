@@ -40,6 +40,8 @@ VIEWS = (
     schema.ProjectEntry,
     schema.Applied,
     schema.NodeDrain,
+    schema.NodeMove,
+    schema.PoolFile,
     schema.AuditPage,
     schema.DryRunView,
     schema.UsageReport,

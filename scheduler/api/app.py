@@ -37,7 +37,7 @@ from scheduler.api.jobs import (
 )
 from scheduler.api.logs import LogHandler
 from scheduler.api.metrics import Metrics
-from scheduler.api.nodes import DrainHandler
+from scheduler.api.nodes import DrainHandler, NodePoolHandler
 from scheduler.api.notices import NoticesHandler, NoticesTestHandler
 from scheduler.api.openapi import describe
 from scheduler.api.ops import HealthHandler, MetricsHandler, OpenApiHandler, ReadyHandler
@@ -84,6 +84,7 @@ ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/api/v1/usage/record", RecordHandler),
     ("/api/v1/usage/what-if", WhatIfHandler),
     ("/api/v1/nodes/{node}/drain", DrainHandler),
+    ("/api/v1/nodes/{node}/node-pool", NodePoolHandler),
     ("/api/v1/nodes/{node}/gpus", NodeGpusHandler),
     ("/api/v1/nodes/{node}/gpus/{gpu}/history", GpuHistoryHandler),
     ("/api/v1/projects", ProjectsHandler),

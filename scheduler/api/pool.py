@@ -17,6 +17,7 @@ from scheduler.api.projects import etag, project_views
 from scheduler.errors import Changed, Conflict, Invalid, NotFound
 from scheduler.pool.changes import changes, warnings
 from scheduler.pool.file import file_of, pool_of, with_project, without_project
+from scheduler.pool.nodes import as_declared
 from scheduler.scenario import scenario_of, without_defaults
 from scheduler.schema import Applied, Me, PoolFile, PoolView, ProjectEntry, ProjectList, ProjectView
 
@@ -79,7 +80,7 @@ class PoolApplyHandler(ApiHandler):
         async with self.api.changing:
             before = self.api.book.pool
             after = pool_of(file, before, self.api.clock())
-            nodes = self.api.inventory.nodes(after)
+            nodes = as_declared(self.api.inventory.nodes(after), after)
             found = changes(before, after)
             if not preview and found:
                 await self.api.controller.apply(after, self.caller.name)
@@ -103,7 +104,7 @@ class PoolPreviewHandler(ApiHandler):
         remove = self.query(PreviewQuery).remove
         after = without_project(before, entry.name, now) if remove else with_project(before, entry, now)
         found = await previewed(self.api, after)
-        known = warnings(before, self.api.inventory.nodes(before), now)
+        known = warnings(before, self.api.book.nodes, now)
         self.answer(found.model_copy(update={"warnings": [w for w in found.warnings if w not in known]}))
 
 

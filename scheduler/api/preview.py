@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from scheduler.api.convert import from_milli
 from scheduler.model import Pool, Workload, held_by
 from scheduler.policy import Effect, effects
-from scheduler.pool.changes import changes, refuse_harm, warnings
+from scheduler.pool.changes import changes, refuse_harm, stays, warnings
 from scheduler.schema import Applied, EffectView
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ async def previewed(api: Context, after: Pool) -> Applied:
     refuse_harm(declared, after, before.workloads, now.nodes)
     found = changes(declared, after)
     effect = await asyncio.to_thread(effects, before, now) if found else {}
-    told = warnings(after, now.nodes, now.now)
+    told = [*stays(after, before.nodes, now.nodes, before.workloads), *warnings(after, now.nodes, now.now)]
     return Applied(preview=True, changes=found, warnings=told, effects=effect_views(effect))
 
 

@@ -9,6 +9,7 @@ from scheduler.model import Environment
 
 def add_commands(commands: Commands) -> None:
     _drain(commands)
+    _node(commands)
     _gpus(commands)
     _user(commands)
     _group(commands)
@@ -25,6 +26,18 @@ def _drain(commands: Commands) -> None:
     command.add_argument("--reason", default="", help="the reason, shown with the node")
     command = add_command(commands, "undrain", "nodes:undrain", "let a drained node take work again")
     command.add_argument("node", metavar="NODE")
+
+
+def _node(commands: Commands) -> None:
+    verbs = add_group(commands, "node", "move nodes to other node pools")
+    command = add_command(
+        verbs, "move", "nodes:move", "move a node to another node pool; running work continues to its end"
+    )
+    command.add_argument("node", metavar="NODE")
+    command.add_argument("node_pool", metavar="NODE_POOL")
+    command.add_argument(
+        "--preview", action="store_true", help="only show what would change, and which jobs would stop, move or start"
+    )
 
 
 def _gpus(commands: Commands) -> None:

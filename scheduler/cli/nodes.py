@@ -1,9 +1,10 @@
-"""`jupyter runai drain`, `undrain`: whether nodes take new work."""
+"""`jupyter runai drain`, `undrain`, `node`: whether nodes take new work, and to which node pools they belong."""
 
 from __future__ import annotations
 
 import argparse
 
+from scheduler.cli.apply import tell
 from scheduler.cli.connect import connect
 from scheduler.cli.text import clean
 
@@ -19,4 +20,11 @@ def undrain(options: argparse.Namespace) -> int:
     with connect() as client:
         client.undrain(options.node)
     print(clean(f"Node {options.node} accepts work again."))
+    return 0
+
+
+def move(options: argparse.Namespace) -> int:
+    with connect() as client:
+        found = client.move_node(options.node, options.node_pool, preview=options.preview)
+    tell(found, found.effects)
     return 0

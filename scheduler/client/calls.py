@@ -35,6 +35,7 @@ from scheduler.schema import (
     MetricsPage,
     NodeDrain,
     NodeGpus,
+    NodeMove,
     OutputFile,
     OutputList,
     PoolFile,
@@ -146,6 +147,13 @@ def drain(node: str, reason: str = "") -> Call[None]:
 def undrain(node: str) -> Call[None]:
     """Let a drained node accept new work again."""
     return Call("DELETE", f"nodes/{quote(node)}/drain", _nothing, repeatable=False)
+
+
+def move_node(node: str, node_pool: str, preview: bool = False) -> Call[Applied]:
+    """Move a node to another node pool; with `preview` only return what that would change."""
+    params = {"preview": "true"} if preview else {}
+    body = NodeMove(node_pool=node_pool)
+    return Call("PUT", f"nodes/{quote(node)}/node-pool", _view(Applied), params=params, patient=True, **_json(body))
 
 
 def node_gpus(node: str) -> Call[NodeGpus]:

@@ -65,6 +65,7 @@ class Client:
     record = _method(calls.record)
     drain = _method(calls.drain)
     undrain = _method(calls.undrain)
+    move_node = _method(calls.move_node)
     node_gpus = _method(calls.node_gpus)
     gpu_history = _method(calls.gpu_history)
     users = _method(calls.users)

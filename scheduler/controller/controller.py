@@ -44,6 +44,7 @@ from scheduler.errors import RunaiError
 from scheduler.model import Job, JobId, JobState, Node, Pool, Session, SessionId, Workload, WorkloadId, pool_at
 from scheduler.policy import Action, Decision, DryRun, Forecast, Plan, Snapshot, SnapshotPlanner, dry_run, forecast
 from scheduler.pool.changes import refuse_harm
+from scheduler.pool.nodes import as_declared
 from scheduler.store import ChangeSet, EventRecord, Store
 
 log = logging.getLogger(__name__)
@@ -218,8 +219,7 @@ class Controller:
         await self._writer.durable(self._writer.commit(change, partial(self._set_nodes, nodes)))
 
     def _nodes(self, pool: Pool) -> tuple[Node, ...]:
-        drained, nodes = {name for name, _ in pool.drained}, self._inventory.nodes(pool)
-        return tuple(replace(node, schedulable=False) if node.name in drained else node for node in nodes)
+        return as_declared(self._inventory.nodes(pool), pool)
 
     def refresh(self) -> None:
         """Read the nodes again."""

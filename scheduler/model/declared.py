@@ -369,10 +369,9 @@ class Pool:
     """What an administrator declares: everything about the pool except what runs on it.
 
     A user who is not among `users` has the largest build quota of their `groups`, or the default one.
-    `build_overcommit` says that `users` may be promised more GPUs to build with than there are. `policy` has the rules
-    for the jobs of all projects. Ended jobs are deleted after `keep_days`; `None`: never. Each user may have
-    `max_jobs_per_user` unfinished jobs and `max_upload_gib_per_user` of uploaded files; `None`: unlimited. Nodes in
-    `drained`, each with the reason, keep their workloads and get no others.
+    With `build_overcommit`, `users` may be promised more build GPUs than there are. `policy` has rules for all jobs.
+    Ended jobs are deleted after `keep_days`. Each user may have `max_jobs_per_user` unfinished jobs, and upload
+    `max_upload_gib_per_user`; `None`: any number. `drained` nodes get no new work; `moved` ones have another node pool.
     """
 
     node_pools: tuple[NodePool, ...] = (
@@ -390,6 +389,7 @@ class Pool:
     max_jobs_per_user: int | None = 10_000
     max_upload_gib_per_user: int | None = 200
     drained: tuple[tuple[NodeName, str], ...] = ()
+    moved: tuple[tuple[NodeName, NodePoolName], ...] = ()
     groups: tuple[UserGroup, ...] = ()
 
     def build_quota(self, user: UserName, groups: Iterable[GroupName] = ()) -> BuildQuota[Milli]:

@@ -21,6 +21,7 @@ from scheduler.model import (
     Environment,
     Milli,
     Node,
+    NodeName,
     Pool,
     Project,
     ProjectName,
@@ -63,6 +64,7 @@ def _rest(file: PoolFile) -> dict[str, Any]:
         "max_upload_gib_per_user": file.max_upload_gib_per_user,
         "topology": file.topology,
         **{f"drained.{node}": reason for node, reason in (file.drained or {}).items()},
+        **{f"moved.{node}": node_pool for node, node_pool in (file.moved or {}).items()},
         **_rules(file.policy.model_dump()),
     }
 
@@ -158,6 +160,31 @@ def _count(ids: Sequence[str]) -> str:
 
 def _some(ids: Sequence[str]) -> str:
     return ", ".join(ids[:3]) + (", …" if len(ids) > 3 else "")
+
+
+# -- moved nodes ---------------------------------------------------------------------------------------
+
+
+def stays(pool: Pool, before: Iterable[Node], after: Iterable[Node], workloads: Iterable[Workload]) -> Iterable[str]:
+    """What happens to the running workloads on nodes that a change of the pool to `pool` moves to the other
+    environment."""
+    environment = {node_pool.name: node_pool.environment for node_pool in pool.node_pools}
+    was = {node.name: environment.get(node.node_pool) for node in before}
+    moved = {node.name: environment.get(node.node_pool) for node in after}
+    moved = {name: to for name, to in moved.items() if was.get(name) not in (None, to)}
+    running: dict[tuple[NodeName, Environment], int] = defaultdict(int)
+    for workload in workloads:
+        for name in {worker.node for worker in workload.placement} if workload.running else ():
+            if name in moved:
+                running[name, workload.request.environment] += 1
+    for (name, kind), count in sorted(running.items()):
+        what = "job" if kind is Environment.TRAIN else "notebook server"
+        who = f"{count} {what} holds" if count == 1 else f"{count} {what}s hold"
+        if pool.settings.lending and kind is Environment.TRAIN:
+            yield f"{who} GPUs of {name}, from now on as a loan: notebook servers may take them back."
+        else:
+            until = "keeps them until it ends" if count == 1 else "keep them until they end"
+            yield f"{who} GPUs of {name} and {until}."
 
 
 # -- warnings ----------------------------------------------------------------------

@@ -40,6 +40,7 @@ from scheduler.model import (
     UserGroup,
     UserName,
 )
+from scheduler.pool.nodes import refuse_lost
 from scheduler.pool.rules import check_pool
 from scheduler.pool.windows import window_entries, windows_of
 from scheduler.schema import (
@@ -113,12 +114,16 @@ def pool_of(file: PoolFile, before: Pool, now: float) -> Pool:
         drained=before.drained
         if file.drained is None
         else tuple((NodeName(name), reason) for name, reason in sorted(file.drained.items())),
+        moved=before.moved
+        if file.moved is None
+        else tuple((NodeName(name), NodePoolName(to)) for name, to in sorted(file.moved.items())),
         settings=settings_of(file.settings),
         groups=tuple(
             UserGroup(GroupName(entry.name), milli(entry.build_quota, f"groups[{n}].build_quota"))
             for n, entry in enumerate(file.groups)
         ),
     )
+    refuse_lost(pool)
     check_pool(pool)
     return pool
 
@@ -141,6 +146,7 @@ def file_of(pool: Pool) -> PoolFile:
         policy=policy_entry(pool.policy),
         topology=list(pool.topology),
         drained=dict(pool.drained),
+        moved=dict(pool.moved),
         settings=SettingsEntry.model_validate(
             {name: getattr(pool.settings, name) for name in SettingsEntry.model_fields}
             | {"reclaim": pool.settings.reclaim.value, "service_levels": list(pool.settings.service_levels)}
@@ -180,14 +186,6 @@ def _by_name(error: Invalid, names: Sequence[str], own: str) -> Invalid:
 
     place = re.compile(r"projects\[(\d+)\]\.")
     return Invalid(place.sub(named, error.sentence), field=place.sub("", error.field or "") or None)
-
-
-def with_drained(pool: Pool, node: NodeName, reason: str | None) -> Pool:
-    """`pool` with a node drained for a reason, or taking work again (`None`)."""
-    drained = {name: why for name, why in pool.drained if name != node}
-    if reason is not None:
-        drained[node] = reason
-    return replace(pool, drained=tuple(sorted(drained.items())))
 
 
 def without_project(pool: Pool, name: str, now: float) -> Pool:

@@ -17,6 +17,10 @@ class NodeDrain(Wire):
     reason: Reason = Field("", description="why the node gets no new work")
 
 
+class NodeMove(Wire):
+    node_pool: Name = Field(description="the node pool that the node belongs to from now on")
+
+
 class NodePoolEntry(Wire):
     name: Name
     environment: Environment
@@ -230,6 +234,11 @@ class PoolFile(Wire):
     topology: list[str] = Field(default_factory=list)
     drained: dict[Annotated[str, StringConstraints(min_length=1, max_length=253)], Reason] | None = Field(
         None, description="nodes that get no new work, with the reason for each; absent: the nodes that are drained now"
+    )
+    moved: dict[Annotated[str, StringConstraints(min_length=1, max_length=253)], Name] | None = Field(
+        None,
+        description="nodes in another node pool than that of their label or machine, with the node pool of each; "
+        "absent: the nodes that are moved now",
     )
     settings: SettingsEntry = SettingsEntry()
     groups: list[UserGroupEntry] = Field(

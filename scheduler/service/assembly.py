@@ -45,6 +45,7 @@ from scheduler.files.text import read_text
 from scheduler.policy import SnapshotPlanner
 from scheduler.pool.changes import changes, warnings
 from scheduler.pool.file import parse, pool_of
+from scheduler.pool.nodes import as_declared
 from scheduler.service.dcgmmapping import DcgmMapping
 from scheduler.service.delivery import Delivery, Mail
 from scheduler.service.garbage import collect_garbage
@@ -370,6 +371,6 @@ async def _bring_about(options: Options, folder: StateFolder, controller: Contro
         options.log.error("The pool file %s is not applied: %s", options.pool_file, error.sentence)
         return
     options.log.info("The pool file %s is applied; %d changes", options.pool_file, len(found))
-    for warning in warnings(after, inventory.nodes(after), time.time()):
+    for warning in warnings(after, as_declared(inventory.nodes(after), after), time.time()):
         options.log.warning(warning)
     folder.remember_pool_file(digest)

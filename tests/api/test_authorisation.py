@@ -44,6 +44,7 @@ GET    /api/v1/usage/record                  401 401 403 403 403 403 403 200 401
 POST   /api/v1/usage/what-if                 401 401 403 403 403 403 403 422 401
 PUT    /api/v1/nodes/{node}/drain            401 401 403 403 403 403 403 204 401
 DELETE /api/v1/nodes/{node}/drain            401 401 403 403 403 403 403 204 401
+PUT    /api/v1/nodes/{node}/node-pool        401 401 403 403 403 403 403 200 401
 GET    /api/v1/nodes/{node}/gpus             401 401 403 200 200 200 200 200 401
 GET    /api/v1/nodes/{node}/gpus/{gpu}/history 401 401 403 200 200 200 200 200 401
 GET    /api/v1/projects                      401 401 403 200 200 200 200 200 401
@@ -119,6 +120,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/api/v1/pool/apply"): {"projects": [{"name": "vision", "members": ["ann", "ben", "rex"]}]},
     ("POST", "/api/v1/pool/preview"): {"name": "spare", "guaranteed": 1},
     ("PUT", "/api/v1/projects/{name}"): {"name": "spare", "guaranteed": 1},
+    ("PUT", "/api/v1/nodes/{node}/node-pool"): {"node_pool": "train"},
     ("PUT", "/api/v1/users/{name}/build-quota"): {"gpus": 1},
     ("PUT", "/api/v1/groups/{name}/build-quota"): {"gpus": 1},
     ("POST", "/api/v1/jobs"): {"command": ["true"], "project": "vision"},

@@ -38,7 +38,7 @@ def commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
     for name, command in found.choices.items():
         if name in ("cancel", "pause", "resume"):
             yield "cancel, pause, resume", command
-        elif name in ("project", "schedule", "notices", "user", "group", "session"):
+        elif name in ("project", "schedule", "notices", "user", "group", "session", "node"):
             verbs = next(a for a in command._actions if isinstance(a, argparse._SubParsersAction))
             yield from ((name, verb) for verb in verbs.choices.values())
         elif name not in ("up", "serve"):

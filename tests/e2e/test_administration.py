@@ -172,6 +172,43 @@ def test_a_node_is_drained_with_a_reason_and_returned(admin: Page) -> None:
     assert eventually(lambda: api(admin, f"jobs/{job['id']}")["state"] == "succeeded")
 
 
+def test_a_node_is_moved_to_another_node_pool_after_a_preview(admin: Page) -> None:
+    admin.get_by_role("link", name="Nodes").click()
+    row = admin.get_by_role("row", name=re.compile("-build "))
+    job = api(admin, "jobs", "POST", {"name": "large", "command": ["/bin/sleep", "600"], "gpus": 18, "grace": 1})
+    assert eventually(lambda: api(admin, f"jobs/{job['id']}")["state"] == "running")
+    more = api(admin, "jobs", "POST", {"name": "more", "command": ["/bin/sleep", "600"], "gpus": 2, "grace": 1})
+    assert eventually(lambda: api(admin, f"jobs/{more['id']}")["reason"].startswith("Needs"))
+    row.get_by_role("button", name="Move").click()
+    dialog = admin.get_by_role("dialog")
+    expect(dialog.get_by_label("Node pool")).to_be_focused()
+    expect(dialog.get_by_label("Node pool")).to_have_value("train")
+    shots(admin, "admin-move-node")
+    admin.keyboard.press("Enter")
+    dialog.get_by_role("button", name="Review the change").click()
+    expect(dialog).to_contain_text("-build moves to the node pool train.")
+    expect(dialog).to_contain_text("1 job of default (2 GPUs) would start: more (admin)")
+    shots(admin, "admin-move-node-review")
+    dialog.get_by_role("button", name="Apply").click()
+    expect(dialog).to_have_count(0)
+    expect(row.get_by_role("cell").first).to_have_text("train")
+    shots(admin, "admin-moved-node")
+    assert eventually(lambda: api(admin, f"jobs/{more['id']}")["state"] == "running")
+
+    row.get_by_role("button", name="Move").click()
+    dialog.get_by_role("button", name="Review the change").click()
+    expect(dialog).to_contain_text(re.compile("1 job holds GPUs of .*-build and keeps them until it ends"))
+    dialog.get_by_role("button", name="Apply").click()
+    expect(row.get_by_role("cell").first).to_have_text("build")
+    for id in (job["id"], more["id"]):
+        api(admin, f"jobs/{id}/cancel", "POST")
+    newest = api(admin, "audit?kind=pool&limit=2")["entries"]
+    assert [(entry["user"], *entry["before"].values(), *entry["after"].values()) for entry in newest] == [
+        ("admin", "train", None),
+        ("admin", None, "train"),
+    ]
+
+
 def test_a_person_gets_a_build_quota_and_their_server_is_stopped(admin: Page, hub: Hub, log_in: LogIn) -> None:
     una = log_in("una")
     una.goto(f"{hub.url}hub/spawn")

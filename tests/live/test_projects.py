@@ -232,6 +232,49 @@ async def test_a_drained_node_keeps_its_jobs_and_gets_no_others(open_pool: Open)
     assert gone.json()["detail"] == "There is no node 'nowhere'."
 
 
+async def test_a_moved_node_keeps_its_jobs_and_serves_its_new_node_pool(open_pool: Open) -> None:
+    live = await open_pool(FOUR, replace(FOUR, name=NodeName("n2")))
+    admin = live.service.http["admin"]
+    runs = await live.submit(gpus=4)
+    (node,) = await live.nodes_of(runs)
+    path, to_build = f"nodes/{node}/node-pool", {"node_pool": "build"}
+
+    preview = (await admin.put(f"{path}?preview=true", json=to_build)).json()
+    assert preview["changes"][0]["after"] == {f"moved.{node}": "build"}
+    assert f"1 job holds GPUs of {node} and keeps them until it ends." in preview["warnings"]
+    assert (await live.get("audit"))["entries"][0]["after"] != {f"moved.{node}": "build"}
+    assert await lease(live, "ann", 1) == 422  # nothing to build with
+
+    assert (await admin.put(path, json=to_build)).status_code == 200
+    file = await live.get("pool/file")
+    await live.apply(**{key: value for key, value in file.items() if key != "moved"})
+    assert await live.runs(runs) == [runs]
+    first, second = await live.submit_all({"gpus": 4}, {"gpus": 4})
+    assert await live.runs(runs, first, second) == [runs, first]
+    live.end(runs)
+    assert await live.runs(first, second) == [first]
+    assert await lease(live, "ann", 1) == 201
+    entry = (await live.get("audit?kind=pool"))["entries"][0]
+    assert (entry["user"], entry["before"], entry["after"]) == (
+        "root",
+        {f"moved.{node}": None},
+        {f"moved.{node}": "build"},
+    )
+
+    preview = (await admin.put(f"{path}?preview=true", json={"node_pool": "train"})).json()
+    assert any(warning.startswith("1 notebook server holds GPUs of") for warning in preview["warnings"])
+    assert [(effect["action"], effect["jobs"]) for effect in preview["effects"]] == []
+    await live.apply(**{**file, "moved": {}})
+    assert (await live.get("pool/file"))["moved"] == {}
+    assert await live.refuses_pool(**{**file, "moved": {node: "nowhere"}}) == f"moved.{node}"
+    lost = await admin.put(path, json={"node_pool": "nowhere"})
+    assert lost.json()["detail"] == (
+        "There is no node pool 'nowhere'; available: build, train. New ones are added in the pool file."
+    )
+    gone = await admin.put("nodes/nowhere/node-pool", json=to_build)
+    assert gone.json()["detail"] == "There is no node 'nowhere'."
+
+
 # -- users --------------------------------------------------------------------------------------------------
 
 

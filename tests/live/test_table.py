@@ -75,6 +75,7 @@ POOL_FILE = {
     "PoolFile.max_upload_gib_per_user": "api/test_bundles.py::test_a_users_uploads_are_limited",
     "PoolFile.policy": MAXIMUM,
     "PoolFile.drained": PROJECTS + "a_drained_node_keeps_its_jobs_and_gets_no_others",
+    "PoolFile.moved": PROJECTS + "a_moved_node_keeps_its_jobs_and_serves_its_new_node_pool",
     "PoolFile.topology": PROJECTS + "topology_names_the_levels_that_a_job_may_require",
     "PoolFile.settings": SETTINGS + "lending_gives_idle_build_gpus_to_preemptible_jobs",
     "NodePoolEntry.name": ENVIRONMENT,

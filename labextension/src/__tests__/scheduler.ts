@@ -14,7 +14,9 @@ import type {
   Me,
   NodeDrain,
   NodeGpus,
+  NodeMove,
   OutputFile,
+  PoolFile,
   PoolView,
   ProjectEntry,
   ProjectView,
@@ -56,6 +58,13 @@ export class Scheduler implements ITransport {
   /** The response of a preview, and the previewed change. */
   previewed: Applied = { preview: true, changes: [], warnings: [], effects: [] };
   readonly previews: ProjectEntry[] = [];
+  poolFile = {
+    node_pools: [
+      { name: 'build', environment: 'build' },
+      { name: 'train', environment: 'train' },
+      { name: 'old', environment: 'train' }
+    ]
+  } as PoolFile;
   /** Newest first, one per page. */
   audit: AuditEntry[] = [];
   usage: UsageRow[] = [];
@@ -127,6 +136,18 @@ export class Scheduler implements ITransport {
     }
     if (collection === 'projects' && id) {
       return this._project(id, init);
+    }
+    if (url.pathname === '/pool/file') {
+      return json(this.poolFile);
+    }
+    if (what === 'node-pool') {
+      const { node_pool } = JSON.parse(String(init.body)) as NodeMove;
+      const nodes = this.pool.nodes.map(node => (node.name === id ? { ...node, node_pool } : node));
+      if (!url.searchParams.has('preview')) {
+        this.pool = { ...this.pool, nodes };
+        this.tell('pool.changed', 'pool');
+      }
+      return json(this.previewed);
     }
     if (collection === 'nodes' && what === 'gpus') {
       return json(url.pathname.endsWith('/history') ? this.history : this.gpus);

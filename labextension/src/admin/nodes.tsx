@@ -1,4 +1,4 @@
-/** All nodes: capacity, allocation, their GPUs, and whether they accept work. Administrators drain and undrain them. */
+/** All nodes: capacity, allocation, their GPUs, and whether they accept work. Administrators drain and move them. */
 import { Fragment, useEffect, useId, useRef, useState, type FormEvent, type ReactElement } from 'react';
 import { useTrans, useUsage } from '../components/hooks';
 import type { NodeView, PoolView } from '../model/api';
@@ -7,6 +7,7 @@ import type { IPoolModel, PoolState } from '../model/state';
 import type { Trans } from '../trans';
 import { Card } from './card';
 import { NodeGpus } from './gpus';
+import { MoveDialog } from './movedialog';
 import { Table } from './table';
 
 export interface NodesViewProps {
@@ -23,6 +24,7 @@ export function NodesView({ model, state, pool, admin, attempt }: NodesViewProps
   const { nodes } = pool;
   const { client } = model;
   const [drained, setDrained] = useState<string | null>(null);
+  const [moved, setMoved] = useState<NodeView | null>(null);
   const [open, setOpen] = useState<string | null>(null);
   const view = useRef<HTMLDivElement>(null);
   useUsage(view, model, state);
@@ -62,6 +64,14 @@ export function NodesView({ model, state, pool, admin, attempt }: NodesViewProps
                 </td>
                 {admin && (
                   <td className="runai-Table-edit">
+                    <button
+                      type="button"
+                      className="runai-Link"
+                      aria-label={trans.__('Move %1', node.name)}
+                      onClick={() => setMoved(node)}
+                    >
+                      {trans.__('Move…')}
+                    </button>
                     {node.drained === null ? (
                       <button
                         type="button"
@@ -95,6 +105,7 @@ export function NodesView({ model, state, pool, admin, attempt }: NodesViewProps
           ))}
         </Table>
       </div>
+      {moved && <MoveDialog node={moved} client={client} jobs={state.jobs} close={() => setMoved(null)} />}
       {drained !== null && (
         <DrainDialog name={drained} close={() => setDrained(null)} drain={reason => client.drain(drained, reason)} />
       )}

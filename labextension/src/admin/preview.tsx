@@ -55,8 +55,26 @@ export function changeWords(change: Omit<Change, 'kind'>, trans: Trans): string[
   }
   return Object.entries(change.after ?? {}).map(
     ([key, value]) =>
+      nodeWords(key, value, trans) ??
       `${change.name}: ${key.replace(/_/g, ' ')} ${valueWords(change.before?.[key], trans)} → ${valueWords(value, trans)}`
   );
+}
+
+/** Of a node that is drained or moved. */
+function nodeWords(key: string, value: unknown, trans: Trans): string | null {
+  const [, what, node] = /^(drained|moved)\.(.*)$/.exec(key) ?? [];
+  switch (what) {
+    case 'drained':
+      if (value === null) {
+        return trans.__('%1 takes work again.', node);
+      }
+      return value ? trans.__('%1 is drained: %2', node, value) : trans.__('%1 is drained.', node);
+    case 'moved':
+      return value === null
+        ? trans.__('%1 returns to its own node pool.', node)
+        : trans.__('%1 moves to the node pool %2.', node, value);
+  }
+  return null;
 }
 
 function valueWords(value: unknown, trans: Trans): string {

@@ -613,6 +613,19 @@ export interface NodeGpus {
   gpus: GpuMeasures[];
 }
 
+export interface NodeMove {
+  /** the node pool that the node belongs to from now on */
+  node_pool: string;
+}
+
+export interface NodePoolEntry {
+  name: string;
+  environment: Environment;
+  placement: PlacementStyle;
+  /** on a single machine, the number of its GPUs; absent: the remaining ones */
+  gpus: number | null;
+}
+
 export interface NodeView {
   name: string;
   node_pool: string;
@@ -678,6 +691,9 @@ export interface PartView {
   over_quota: number;
 }
 
+/** Whether a node pool fills nodes one by one (keeping whole ones free) or spreads over them. */
+export type PlacementStyle = 'pack' | 'spread';
+
 /** Rules for the jobs of a project and of all projects below it; an absent key sets no rule. */
 export interface PolicyEntry {
   defaults: DefaultsEntry;
@@ -689,6 +705,32 @@ export interface PoolFigures {
   build: EnvironmentTotals;
   train: EnvironmentTotals;
   waiting: number;
+}
+
+/** The pool file, a YAML file that jupyter runai apply -f pool.yaml applies. */
+export interface PoolFile {
+  node_pools: NodePoolEntry[];
+  projects: ProjectEntry[];
+  users: UserEntry[];
+  default_build_quota: number;
+  /** the build quotas of users may exceed the number of build GPUs */
+  build_overcommit: boolean;
+  /** days after which an ended job and all its files are deleted; null: never */
+  keep_days: number | null;
+  /** unfinished jobs that each user may have; null: any number */
+  max_jobs_per_user: number | null;
+  /** files that each user may have uploaded for jobs; null: any amount */
+  max_upload_gib_per_user: number | null;
+  /** rules for the jobs of all projects */
+  policy: PolicyEntry;
+  topology: string[];
+  /** nodes that get no new work, with the reason for each; absent: the nodes that are drained now */
+  drained: Record<string, string> | null;
+  /** nodes in another node pool than that of their label or machine, with the node pool of each; absent: the nodes that are moved now */
+  moved: Record<string, string> | null;
+  settings: SettingsEntry;
+  /** build quotas of the users of JupyterHub groups; the largest one applies */
+  groups: UserGroupEntry[];
 }
 
 export interface PoolView {
@@ -923,6 +965,32 @@ export interface SessionView {
   estimated_start: number | null;
 }
 
+export interface SettingsEntry {
+  reclaim: 'guarantee' | 'fair_share';
+  reservations: number;
+  preemption_delay: number;
+  /** how much recent use lowers a project's share of the surplus; 0: not at all */
+  time_aware: number;
+  /** seconds after which recent use counts half as much */
+  usage_half_life: number;
+  /** idle build GPUs may be lent to preemptible jobs */
+  lending: boolean;
+  /** minimum run time in seconds of an elastic job's attempt before the job is restarted with more workers */
+  resize_interval: number;
+  /** order of the jobs of projects that set none */
+  order: QueueOrder;
+  /** GPU-hours after which a job moves to the next level, in the order served */
+  service_levels: number[];
+  /** a job that has waited this many times as long as it ran returns to the lowest level */
+  patience: number;
+  /** seconds after which an idle notebook server is warned; 0: never */
+  session_idle_timeout: number;
+  /** seconds after the warning after which the server is stopped unless it is used */
+  session_idle_grace: number;
+  /** seconds after which a notebook server is stopped, used or not; its user is warned session_idle_grace before; 0: never */
+  session_max_duration: number;
+}
+
 /** How the jobs fare on one pool. use is the share of its GPUs that they hold; never_started jobs do not fit. */
 export interface SideView {
   gpus: number;
@@ -988,6 +1056,17 @@ export interface UsageRow {
   reclaims: number;
   /** GPU-hours between the last known checkpoint and the stop */
   lost_gpu_hours: number;
+}
+
+export interface UserEntry {
+  name: string;
+  build_quota: number;
+}
+
+export interface UserGroupEntry {
+  name: string;
+  /** GPUs for each of its users */
+  build_quota: number;
 }
 
 /**

@@ -15,8 +15,10 @@ import type {
   Me,
   MetricsPage,
   NodeGpus,
+  NodeMove,
   OutputFile,
   OutputList,
+  PoolFile,
   PoolView,
   ProjectEntry,
   ProjectList,
@@ -30,6 +32,7 @@ import type {
   WhatIfAsk,
   WhatIfReport
 } from './api';
+import { only, outputPath, projectPath, schedulePath, searchOf, withJson } from './requests';
 import { errorOf, PoolError, UNREACHABLE, type ITransport } from './transport';
 
 export type ScheduleVerb = 'pause' | 'resume' | 'run' | 'remove';
@@ -147,6 +150,16 @@ export class Client {
   async drain(node: string, reason: string | null): Promise<void> {
     const init = reason === null ? { method: 'DELETE' } : withJson('PUT', { reason });
     await this._send(`nodes/${encodeURIComponent(node)}/drain`, init);
+  }
+
+  /** Moves a node to another node pool, or only returns what that would change. */
+  moveNode(node: string, nodePool: string, preview: boolean): Promise<Applied> {
+    const path = `nodes/${encodeURIComponent(node)}/node-pool${preview ? '?preview=true' : ''}`;
+    return this._json(path, withJson('PUT', { node_pool: nodePool } satisfies NodeMove));
+  }
+
+  poolFile(): Promise<PoolFile> {
+    return this._json('pool/file');
   }
 
   /** What the GPUs of a node report now. */
@@ -366,29 +379,4 @@ export class Client {
     }
     return response;
   }
-}
-
-function withJson(method: string, body: unknown, headers: Record<string, string> = {}): RequestInit {
-  return { method, headers: { 'Content-Type': 'application/json', ...headers }, body: JSON.stringify(body) };
-}
-
-function schedulePath(id: string): string {
-  return `schedules/${encodeURIComponent(id)}`;
-}
-
-function outputPath(id: string, path: string): string {
-  return `jobs/${encodeURIComponent(id)}/outputs/${path.split('/').map(encodeURIComponent).join('/')}`;
-}
-
-function projectPath(name: string): string {
-  return `projects/${encodeURIComponent(name)}`;
-}
-
-/** Makes the request conditional: change only the version seen, or, without one, create only what does not exist. */
-function only(seen: string | null): Record<string, string> {
-  return seen === null ? { 'If-None-Match': '*' } : { 'If-Match': seen };
-}
-
-function searchOf(query: UsageQuery): URLSearchParams {
-  return new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)]));
 }

@@ -67,6 +67,39 @@ it('keeps the typed reason when draining is refused', async () => {
   model.dispose();
 });
 
+it('moves a node to another node pool after a preview', async () => {
+  const [scheduler, model] = await page(true);
+  scheduler.previewed = {
+    preview: true,
+    changes: [
+      { action: 'change', kind: 'pool', name: 'pool', before: { 'moved.n1': null }, after: { 'moved.n1': 'old' } }
+    ],
+    effects: [{ action: 'start', project: 'vision', jobs: 1, gpus: 2, ids: ['j1'] }],
+    warnings: ['1 job holds GPUs of n1 and keeps them until it ends.']
+  };
+  fireEvent.click(screen.getByRole('button', { name: 'Move n1' }));
+  const pools = await screen.findByLabelText<HTMLSelectElement>('Node pool');
+  expect([...pools.options].map(option => option.text)).toEqual(['build', 'old (train)']);
+  fireEvent.change(pools, { target: { value: 'old' } });
+  scheduler.trouble = [409, { detail: 'The build quotas would not fit.', status: 409 }];
+  fireEvent.click(screen.getByText('Review the change'));
+  await screen.findByText('The build quotas would not fit.');
+  scheduler.trouble = null;
+  fireEvent.click(screen.getByText('Review the change'));
+  await screen.findByText('n1 moves to the node pool old.');
+  await screen.findByText('1 job holds GPUs of n1 and keeps them until it ends.');
+  expect(scheduler.pool.nodes[0]!.node_pool).toBe('train');
+  fireEvent.click(screen.getByText('Apply'));
+  await waitFor(() => expect(screen.queryByRole('dialog')).toBeNull());
+  await waitFor(() => expect(scheduler.pool.nodes[0]!.node_pool).toBe('old'));
+  expect(scheduler.asked.filter(request => request.includes('node-pool'))).toEqual([
+    'PUT nodes/n1/node-pool?preview=true',
+    'PUT nodes/n1/node-pool?preview=true',
+    'PUT nodes/n1/node-pool'
+  ]);
+  model.dispose();
+});
+
 it('shows drained nodes, and offers no actions without the permission', async () => {
   const [, model] = await page(false);
   expect(screen.getByText('takes no new work')).toBeTruthy();

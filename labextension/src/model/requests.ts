@@ -1,0 +1,27 @@
+/** Parts of the requests to the scheduler: paths, queries, bodies and conditions. */
+import type { UsageQuery } from './client';
+
+export function withJson(method: string, body: unknown, headers: Record<string, string> = {}): RequestInit {
+  return { method, headers: { 'Content-Type': 'application/json', ...headers }, body: JSON.stringify(body) };
+}
+
+export function schedulePath(id: string): string {
+  return `schedules/${encodeURIComponent(id)}`;
+}
+
+export function outputPath(id: string, path: string): string {
+  return `jobs/${encodeURIComponent(id)}/outputs/${path.split('/').map(encodeURIComponent).join('/')}`;
+}
+
+export function projectPath(name: string): string {
+  return `projects/${encodeURIComponent(name)}`;
+}
+
+/** Makes the request conditional: change only the version seen, or, without one, create only what does not exist. */
+export function only(seen: string | null): Record<string, string> {
+  return seen === null ? { 'If-None-Match': '*' } : { 'If-Match': seen };
+}
+
+export function searchOf(query: UsageQuery): URLSearchParams {
+  return new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)]));
+}
