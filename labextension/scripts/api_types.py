@@ -42,6 +42,7 @@ VIEWS = (
     schema.NodeDrain,
     schema.NodeMove,
     schema.PoolFile,
+    schema.PolicyList,
     schema.AuditPage,
     schema.DryRunView,
     schema.UsageReport,

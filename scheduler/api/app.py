@@ -43,6 +43,7 @@ from scheduler.api.openapi import describe
 from scheduler.api.ops import HealthHandler, MetricsHandler, OpenApiHandler, ReadyHandler
 from scheduler.api.outputs import OutputHandler, OutputsHandler
 from scheduler.api.owners import Owners
+from scheduler.api.policies import PoliciesHandler
 from scheduler.api.pool import (
     MeHandler,
     PoolApplyHandler,
@@ -73,6 +74,7 @@ ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/api/v1/me/notices", NoticesHandler),
     ("/api/v1/me/notices/test", NoticesTestHandler),
     ("/api/v1/pool", PoolHandler),
+    ("/api/v1/policies", PoliciesHandler),
     ("/api/v1/pool/file", PoolFileHandler),
     ("/api/v1/pool/apply", PoolApplyHandler),
     ("/api/v1/pool/preview", PoolPreviewHandler),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -51,9 +52,18 @@ class PoolHandler(ApiHandler):
 
 
 class PoolFileHandler(ApiHandler):
-    @endpoint("The pool file that describes the current pool", Scope.ADMIN, answer=PoolFile)
+    @endpoint("The pool file that describes the current pool; its ETag is its version", Scope.ADMIN, answer=PoolFile)
     async def get(self) -> None:
-        self.answer(file_of(self.api.book.pool))
+        file = file_of(self.api.book.pool)
+        self.set_header("ETag", _version(file))
+        self.answer(file)
+
+
+def _version(file: PoolFile) -> str:
+    return f'"{hashlib.sha256(file.model_dump_json().encode()).hexdigest()[:16]}"'
+
+
+_IF_MATCH = ("If-Match", "the ETag of the version that the caller has read; absent: any version")
 
 
 class SnapshotHandler(ApiHandler):
@@ -72,13 +82,17 @@ class PoolApplyHandler(ApiHandler):
         body=PoolFile,
         query=ApplyQuery,
         answer=Applied,
-        refuses=(Invalid, Conflict),
+        headers=(_IF_MATCH,),
+        refuses=(Invalid, Conflict, Changed),
     )
     async def post(self) -> None:
         preview = self.query(ApplyQuery).preview
         file = self.body(PoolFile)
+        seen = self.request.headers.get("If-Match")
         async with self.api.changing:
             before = self.api.book.pool
+            if seen is not None and seen.removeprefix("W/") != _version(file_of(before)):
+                raise Changed("The pool has been changed meanwhile; look at it again, then repeat your change.")
             after = pool_of(file, before, self.api.clock())
             nodes = as_declared(self.api.inventory.nodes(after), after)
             found = changes(before, after)
@@ -113,9 +127,6 @@ class ProjectsHandler(ApiHandler):
     async def get(self) -> None:
         self.tell_event()
         self.answer(ProjectList(projects=project_views(self.api.book, self.access, self.api.clock())))
-
-
-_IF_MATCH = ("If-Match", "the ETag of the version that the caller has read; absent: any version")
 
 
 class ProjectHandler(ApiHandler):

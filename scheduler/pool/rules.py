@@ -226,12 +226,17 @@ def _check_silence(project: Project, place: str, pool: Pool) -> None:
         )
 
 
+def source_in_words(project: str) -> str:
+    """How errors name the project that sets a rule; it is the `source` of its rules."""
+    return f"project {project!r}"
+
+
 def _lineage(project: ProjectName, pool: Pool) -> Iterator[tuple[str, ProjectRules]]:
     """The policies that apply to a project, the nearest first."""
     known = {each.name: each for each in pool.projects}
     name: ProjectName | None = project
     while name is not None and name in known:
-        yield f"project {name!r}", known[name].policy
+        yield source_in_words(name), known[name].policy
         name = known[name].parent
     yield EVERYBODY, pool.policy
 

@@ -79,6 +79,28 @@ class PolicyEntry(Wire):
     allowed: AllowedEntry = AllowedEntry()
 
 
+class RuleView(Wire):
+    """A rule that holds for jobs; `source` is the project that sets it, null: the rules for all projects."""
+
+    part: Literal["defaults", "maxima", "allowed"]
+    name: str = Field(description="a key of that part of a policy")
+    value: bool | float | list[str] | list[bool]
+    source: str | None
+
+
+class PolicyView(Wire):
+    """All rules that hold for the jobs of a project, its own and inherited ones; null: those for all projects."""
+
+    project: str | None
+    rules: list[RuleView]
+
+
+class PolicyList(Wire):
+    """First the rules for all projects, then those of each project in the order of the pool file."""
+
+    policies: list[PolicyView]
+
+
 class QuotaEntry(Wire):
     """A project's quota of the GPUs of a node pool, of a type, or of a type in a node pool.
 

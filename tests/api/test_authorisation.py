@@ -32,6 +32,7 @@ OPEN = {("/healthz", "GET"), ("/readyz", "GET"), ("/api/v1/openapi.json", "GET")
 TABLE = """
 GET    /api/v1/me                            401 401 403 200 200 200 200 200 401
 GET    /api/v1/pool                          401 401 403 200 200 200 200 200 401
+GET    /api/v1/policies                      401 401 403 403 403 403 403 200 401
 GET    /api/v1/pool/file                     401 401 403 403 403 403 403 200 401
 POST   /api/v1/pool/apply                    401 401 403 403 403 403 403 200 401
 POST   /api/v1/pool/preview                  401 401 403 403 403 403 403 200 401

@@ -30,7 +30,9 @@ AXE = Path(__file__).parents[2] / "labextension/node_modules/axe-core/axe.min.js
 AUDIT = """async scope => (await axe.run({include: [scope]}, {
     runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'], resultTypes: ['violations'],
 })).violations"""
-ADMINISTRATOR = {name: name for name in ("Projects", "People", "Jobs", "Nodes", "Usage", "Audit")} | {"Pool": "Queue"}
+ADMINISTRATOR = {name: name for name in ("Projects", "People", "Jobs", "Nodes", "Policies", "Usage", "Audit")} | {
+    "Pool": "Queue"
+}
 """The views of the administrator's page, and a region of each."""
 SLEEPS = {"command": ["/bin/sleep", "600"], "project": "default"}
 

@@ -39,7 +39,7 @@ def admin(hub: Hub, log_in: LogIn) -> Page:
 
 def test_every_view_has_an_address_and_is_reached_by_the_keyboard(admin: Page) -> None:
     views = admin.get_by_role("navigation", name="Views").get_by_role("link")
-    names = ["Pool", "Projects", "People", "Jobs", "Nodes", "Usage", "Audit"]
+    names = ["Pool", "Projects", "People", "Jobs", "Nodes", "Policies", "Usage", "Audit"]
     expect(views).to_have_text(names)
     expect(views.first).to_have_attribute("aria-current", "page")
     views.first.focus()
@@ -247,6 +247,65 @@ def test_a_person_gets_a_build_quota_and_their_server_is_stopped(admin: Page, hu
         ("add", "user"),
     ]
     api(admin, "pool/apply", "POST", {**api(admin, "pool/file"), "settings": {}})
+
+
+def test_policies_are_read_and_changed_in_one_place(admin: Page) -> None:
+    admin.get_by_role("link", name="Policies").click()
+    pool = admin.get_by_role("region", name="Policies")
+    idle = pool.get_by_role("row", name="Idle notebook servers")
+    expect(idle).to_contain_text("not stopped")
+    dialog = admin.get_by_role("dialog")
+    pool.get_by_role("button", name="Edit Idle notebook servers").click()
+    warn = dialog.get_by_label("Warn after")
+    expect(warn).to_be_focused()
+    warn.fill("two hours")
+    admin.keyboard.press("Enter")
+    expect(dialog.get_by_role("alert")).to_have_text("Warn after: write a duration, such as 90 s, 30 min, 2 h or 1 d.")
+    warn.fill("2 h")
+    dialog.get_by_role("button", name="Review the change").click()
+    expect(dialog).to_contain_text("settings: session idle timeout 0 → 7,200")
+    dialog.get_by_role("button", name="Apply").click()
+    expect(dialog).to_have_count(0)
+    expect(idle).to_contain_text("warned after 2\u00a0h without use, stopped 10\u00a0min later")
+
+    jobs = admin.get_by_role("region", name="Rules for jobs")
+    jobs.get_by_role("button", name="Edit the rules of All projects").click()
+    dialog.get_by_label("GPUs per worker: at most").fill("8")
+    dialog.get_by_label("Run time: default").fill("4 h")
+    dialog.get_by_role("button", name="Review the change").click()
+    expect(dialog).to_contain_text("policy.maxima.gpus none → 8")
+    api(admin, "pool/apply", "POST", {**api(admin, "pool/file"), "keep_days": 60})
+    dialog.get_by_role("button", name="Apply").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("The pool has been changed meanwhile")
+    dialog.get_by_role("button", name="Close").click()
+    jobs.get_by_role("button", name="Edit the rules of All projects").click()
+    dialog.get_by_label("GPUs per worker: at most").fill("8")
+    dialog.get_by_label("Run time: default").fill("4 h")
+    dialog.get_by_role("button", name="Review the change").click()
+    dialog.get_by_role("button", name="Apply").click()
+    own = jobs.get_by_role("row").filter(has=admin.get_by_role("rowheader", name="default", exact=True))
+    expect(own).to_contain_text("GPUs per worker: at most 8 from all projects")
+    jobs.get_by_role("button", name="Edit the rules of default").click()
+    dialog.get_by_label("GPUs per worker: at most").fill("2")
+    shots(admin, "admin-edit-policy")
+    dialog.get_by_role("button", name="Review the change").click()
+    shots(admin, "admin-review-policy")
+    dialog.get_by_role("button", name="Apply").click()
+    expect(own).to_contain_text(re.compile("GPUs per worker: at most 2 *Run time: default 4\u00a0h from all projects"))
+    shots(admin, "admin-policies-set")
+    refused = api(admin, "jobs", "POST", {"name": "wide", "command": ["true"], "gpus": 4, "project": "default"})
+    assert "GPUs may be 2 at most in project 'default'" in refused["detail"]
+
+    entries = api(admin, "audit?limit=4")["entries"]
+    assert [(entry["kind"], sorted(entry["after"])) for entry in entries] == [
+        ("project", ["policy.maxima.gpus"]),
+        ("pool", ["policy.defaults.max_runtime", "policy.maxima.gpus"]),
+        ("pool", ["keep_days"]),
+        ("settings", ["session_idle_timeout"]),
+    ]
+    file = api(admin, "pool/file")
+    projects = [{**project, "policy": {}} for project in file["projects"]]
+    api(admin, "pool/apply", "POST", {**file, "projects": projects, "policy": {}, "settings": {}, "keep_days": 90})
 
 
 def test_what_was_used_is_shown_and_downloaded(admin: Page) -> None:

@@ -275,6 +275,39 @@ async def test_a_moved_node_keeps_its_jobs_and_serves_its_new_node_pool(open_poo
     assert gone.json()["detail"] == "There is no node 'nowhere'."
 
 
+async def test_the_rules_that_hold_are_listed_with_their_sources(open_pool: Open) -> None:
+    live = await open_pool(
+        policy={"defaults": {"max_runtime": 3600}, "maxima": {"gpus": 4}},
+        projects=[
+            {"name": "research", "policy": {"maxima": {"gpus": 2}, "allowed": {"preemptible": [True]}}},
+            {"name": "vision", "parent": "research", "policy": {"defaults": {"retries": 0}, "maxima": {"gpus": 3}}},
+        ],
+    )
+    found = {
+        policy["project"]: {(r["part"], r["name"]): (r["value"], r["source"]) for r in policy["rules"]}
+        for policy in (await live.get("policies"))["policies"]
+    }
+    inherited = {("defaults", "max_runtime"): (3600, None)}
+    of_research = {("maxima", "gpus"): (2, "research"), ("allowed", "preemptible"): ([True], "research")}
+    assert found == {
+        None: {**inherited, ("maxima", "gpus"): (4, None)},
+        "research": {**inherited, **of_research},
+        "vision": {**inherited, **of_research, ("defaults", "retries"): (0, "vision")},
+    }
+
+
+async def test_a_pool_that_has_changed_meanwhile_is_not_overwritten(open_pool: Open) -> None:
+    live = await open_pool()
+    admin = live.service.http["admin"]
+    read = await admin.get("pool/file")
+    seen, file = {"If-Match": read.headers["ETag"]}, read.json()
+    assert (await admin.post("pool/apply", json={**file, "keep_days": 30}, headers=seen)).status_code == 200
+    late = await admin.post("pool/apply", json={**file, "keep_days": 60}, headers=seen)
+    assert late.status_code == 412
+    assert late.json()["detail"] == "The pool has been changed meanwhile; look at it again, then repeat your change."
+    assert (await live.get("pool/file"))["keep_days"] == 30
+
+
 # -- users --------------------------------------------------------------------------------------------------
 
 

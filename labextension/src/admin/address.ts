@@ -4,12 +4,12 @@
  */
 import { useSyncExternalStore } from 'react';
 
-export const VIEWS = ['pool', 'projects', 'people', 'jobs', 'nodes', 'usage', 'audit'] as const;
+export const VIEWS = ['pool', 'projects', 'people', 'jobs', 'nodes', 'policies', 'usage', 'audit'] as const;
 
 export type ViewName = (typeof VIEWS)[number];
 
 /** The views that only administrators can see. */
-export const ADMINISTRATORS: readonly ViewName[] = ['people', 'audit'];
+export const ADMINISTRATORS: readonly ViewName[] = ['people', 'policies', 'audit'];
 
 /** The view that a fragment names, or the pool view if it names none. */
 export function viewOf(hash: string): ViewName {

@@ -20,8 +20,8 @@ export function MoveDialog({ node, client, jobs, close }: MoveDialogProps): Reac
   const id = useId();
   const own = node.node_pool;
   useEffect(() => {
-    client.poolFile().then(
-      file => setOthers(file.node_pools.filter(one => one.name !== own)),
+    client.seenPoolFile().then(
+      ({ file }) => setOthers(file.node_pools.filter(one => one.name !== own)),
       (error: Error) => setProblem(error.message)
     );
   }, [client, own]);

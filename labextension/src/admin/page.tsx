@@ -13,6 +13,7 @@ import { JobsView } from './jobsview';
 import { NodesView } from './nodes';
 import { Overview } from './overview';
 import { PeopleView } from './people';
+import { PoliciesView } from './policies';
 import { ProjectsView } from './projectsview';
 import { UsageView } from './usage';
 
@@ -56,6 +57,7 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
       />
     ),
     nodes: pool => <NodesView model={model} state={state} pool={pool} admin={admin} attempt={attempt} />,
+    policies: () => <PoliciesView client={model.client} state={state} />,
     usage: () => <UsageView client={model.client} admin={admin} />,
     audit: () => <AuditView client={model.client} />
   };
@@ -89,6 +91,7 @@ function ViewLinks({ current, admin }: { current: ViewName; admin: boolean }): R
     people: trans.__('People'),
     jobs: trans.__('Jobs'),
     nodes: trans.__('Nodes'),
+    policies: trans.__('Policies'),
     usage: trans.__('Usage'),
     audit: trans.__('Audit')
   };

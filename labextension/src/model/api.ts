@@ -701,6 +701,17 @@ export interface PolicyEntry {
   allowed: AllowedEntry;
 }
 
+/** First the rules for all projects, then those of each project in the order of the pool file. */
+export interface PolicyList {
+  policies: PolicyView[];
+}
+
+/** All rules that hold for the jobs of a project, its own and inherited ones; null: those for all projects. */
+export interface PolicyView {
+  project: string | null;
+  rules: RuleView[];
+}
+
 export interface PoolFigures {
   build: EnvironmentTotals;
   train: EnvironmentTotals;
@@ -872,6 +883,15 @@ export interface RemedyAction {
   name: string;
   /** the texts of options in the form; an empty text leaves the option out */
   options: Record<string, string>;
+}
+
+/** A rule that holds for jobs; source is the project that sets it, null: the rules for all projects. */
+export interface RuleView {
+  part: 'defaults' | 'maxima' | 'allowed';
+  /** a key of that part of a policy */
+  name: string;
+  value: boolean | number | string[] | boolean[];
+  source: string | null;
 }
 
 /** The body of PATCH /schedules/{schedule}: what is absent stays as it is. */

@@ -18,6 +18,8 @@ import type {
   NodeMove,
   OutputFile,
   OutputList,
+  PolicyList,
+  PolicyView,
   PoolFile,
   PoolView,
   ProjectEntry,
@@ -32,7 +34,7 @@ import type {
   WhatIfAsk,
   WhatIfReport
 } from './api';
-import { only, outputPath, projectPath, schedulePath, searchOf, withJson } from './requests';
+import { only, outputPath, projectPath, schedulePath, searchOf, withJson, type SeenPoolFile } from './requests';
 import { errorOf, PoolError, UNREACHABLE, type ITransport } from './transport';
 
 export type ScheduleVerb = 'pause' | 'resume' | 'run' | 'remove';
@@ -158,8 +160,19 @@ export class Client {
     return this._json(path, withJson('PUT', { node_pool: nodePool } satisfies NodeMove));
   }
 
-  poolFile(): Promise<PoolFile> {
-    return this._json('pool/file');
+  /** The pool file with its version. */
+  async seenPoolFile(): Promise<SeenPoolFile> {
+    const response = await this._send('pool/file');
+    return { file: (await response.json()) as PoolFile, version: response.headers.get('ETag') ?? '' };
+  }
+
+  /** Applies a change of the version that the user saw, or only returns what it would change. */
+  applyPool({ file, version }: SeenPoolFile, preview: boolean): Promise<Applied> {
+    return this._json(`pool/apply${preview ? '?preview=true' : ''}`, withJson('POST', file, only(version)));
+  }
+
+  async policies(): Promise<PolicyView[]> {
+    return (await this._json<PolicyList>('policies')).policies;
   }
 
   /** What the GPUs of a node report now. */

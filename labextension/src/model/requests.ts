@@ -1,5 +1,11 @@
 /** Parts of the requests to the scheduler: paths, queries, bodies and conditions. */
+import type { PoolFile } from './api';
 import type { UsageQuery } from './client';
+
+export interface SeenPoolFile {
+  file: PoolFile;
+  version: string;
+}
 
 export function withJson(method: string, body: unknown, headers: Record<string, string> = {}): RequestInit {
   return { method, headers: { 'Content-Type': 'application/json', ...headers }, body: JSON.stringify(body) };
