@@ -107,7 +107,7 @@ def crowded(place: Path) -> Iterator[RunningPool]:
     client = pool.client
     gpus = int(client.pool().train.gpus)
     client.project_put(ProjectEntry(name="mine", guaranteed=1, members=[client.me().name]))
-    holder = client.submit(JobSubmit(command=["sleep", "100000"], gpus=gpus - 1, project="default"))
+    holder = client.submit(JobSubmit(command=["sleep", "100000"], gpus=gpus - 1, project="default", priority=100))
     while client.job(holder.id).state is not JobState.RUNNING:
         time.sleep(0.05)
     pool.kill()
@@ -266,7 +266,7 @@ def change(client: Client, events: int) -> None:
     """A third of the events each: submissions, their cancellations, and changes of waiting jobs."""
     began = time.perf_counter()
     for n in range(events // 3):
-        job = client.submit(JobSubmit(name=f"more-{n}", command=["true"], gpus=2))
+        job = client.submit(JobSubmit(name=f"more-{n}", command=["true"], gpus=2, project="default"))
         client.set_priority(f"j-{n * 7 % WAITING:012}", 40 + n % 20)
         client.cancel(job.id)
         time.sleep(max(0.0, began + n * 3 / RATE - time.perf_counter()))
