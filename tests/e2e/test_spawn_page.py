@@ -59,7 +59,7 @@ def test_over_quota_a_user_stops_another_server_and_starts_with_a_profile(hub: H
     shots(page, "spawn-over-quota")
     audit = Audit(page)
     for theme in ("light", "dark"):
-        page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=theme)
         audit.look(f"page of a start, {theme}", "fieldset")
     audit.finish()
     page.emulate_media(color_scheme="light")
