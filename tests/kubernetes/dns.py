@@ -59,13 +59,15 @@ def running_dns(cluster: Cluster, host: str) -> Iterator[None]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.setsockopt(socket.IPPROTO_IP, IP_FREEBIND, 1)
         server.bind((host, 53))
+        server.settimeout(0.1)  # at the end, the address may be gone already: no datagram would reach it
         closing = threading.Event()
 
         def serve() -> None:
             while not closing.is_set():
-                asked, who = server.recvfrom(4096)
-                if len(asked) > 12:
-                    server.sendto(answer(cluster, asked), who)
+                with contextlib.suppress(TimeoutError):
+                    asked, who = server.recvfrom(4096)
+                    if len(asked) > 12:
+                        server.sendto(answer(cluster, asked), who)
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
@@ -73,6 +75,4 @@ def running_dns(cluster: Cluster, host: str) -> Iterator[None]:
             yield
         finally:
             closing.set()
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
-                last.sendto(b"", server.getsockname())
-            thread.join(5)
+            thread.join()
