@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +17,23 @@ from tests.kubernetes.kwok import Kwok, running_kwok
 from tests.kubernetes.node import Node, running_node
 from tests.kubernetes.operated import RESOURCE, Operated
 from tests.kubernetes.service import KubernetesService
+
+
+@pytest.fixture(autouse=True)
+def connections_end(request: pytest.FixtureRequest) -> None:
+    if inspect.iscoroutinefunction(request.function):
+        request.getfixturevalue("closed_connections")
+
+
+@pytest.fixture
+async def closed_connections() -> AsyncIterator[None]:
+    """A connection whose call was cancelled is closed once the API server has agreed, which may be after the test."""
+    yield
+    loop: Any = asyncio.get_running_loop()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(10):
+            while any(transport._sock for transport in list(loop._transports.values())):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
 
 
 @pytest.fixture(scope="session")
