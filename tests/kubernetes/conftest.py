@@ -6,7 +6,6 @@ import inspect
 import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,10 +28,10 @@ def connections_end(request: pytest.FixtureRequest) -> None:
 async def closed_connections() -> AsyncIterator[None]:
     """A connection whose call was cancelled is closed once the API server has agreed, which may be after the test."""
     yield
-    loop: Any = asyncio.get_running_loop()
+    known = vars(asyncio.get_running_loop()).get("_transports", {})  # asyncio shows them in no other way
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(10):
-            while any(transport._sock for transport in list(loop._transports.values())):  # noqa: ASYNC110
+            while any(each.get_extra_info("socket").fileno() >= 0 for each in list(known.values())):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
 
