@@ -114,7 +114,7 @@ def plain(gpus: float) -> str:
 
 
 def place_in_line(session: SessionView) -> str:
-    """`Number 2 in line for 1 GPU. It is likely to be free at 14:10 UTC.`"""
+    """`Number 2 in line for 1 GPU. GPUs are likely to be free at about 14:10 UTC.`"""
     place = "Next in line" if session.position == 1 else f"Number {session.position} in line"
     if session.estimated_start is None:
         when = "When GPUs become free is not known: the servers that hold them have no time limit."

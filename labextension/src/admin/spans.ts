@@ -1,5 +1,5 @@
 /** The time spans of the usage view. Days, weeks and months are in UTC, like the records. */
-import type { UsageQuery } from '../model/client';
+import type { UsageQuery } from '../model/requests';
 import type { Trans } from '../trans';
 
 export const SPANS = ['day', 'week', 'month', 'this-month', 'last-month', 'year'] as const;

@@ -2,7 +2,8 @@
 import { useEffect, useState, type ReactElement } from 'react';
 import { useTrans } from '../components/hooks';
 import type { UsageReport, UsageRow } from '../model/api';
-import type { Client, Dimension, UsageQuery } from '../model/client';
+import type { Client } from '../model/client';
+import type { Dimension, UsageQuery } from '../model/requests';
 import { amount, duration, percent } from '../model/format';
 import type { Trans } from '../trans';
 import { BarChart, type Series } from './barchart';

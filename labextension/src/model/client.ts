@@ -34,7 +34,16 @@ import type {
   WhatIfAsk,
   WhatIfReport
 } from './api';
-import { only, outputPath, projectPath, schedulePath, searchOf, withJson, type SeenPoolFile } from './requests';
+import {
+  only,
+  outputPath,
+  projectPath,
+  schedulePath,
+  searchOf,
+  withJson,
+  type SeenPoolFile,
+  type UsageQuery
+} from './requests';
 import { errorOf, PoolError, UNREACHABLE, type ITransport } from './transport';
 
 export type ScheduleVerb = 'pause' | 'resume' | 'run' | 'remove';
@@ -64,16 +73,6 @@ export interface JobQuery extends Partial<JobOrder> {
   array?: string;
   limit?: number;
   after?: string;
-}
-
-export type Dimension = 'project' | 'user' | 'gpu_type' | 'environment';
-
-/** A usage query: the span, the grouping and the period length. */
-export interface UsageQuery {
-  since: number;
-  until: number;
-  by: Dimension;
-  every: NonNullable<UsageReport['every']>;
 }
 
 export interface EventQuery {

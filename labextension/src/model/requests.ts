@@ -1,10 +1,19 @@
 /** Parts of the requests to the scheduler: paths, queries, bodies and conditions. */
-import type { PoolFile } from './api';
-import type { UsageQuery } from './client';
+import type { PoolFile, UsageReport } from './api';
 
 export interface SeenPoolFile {
   file: PoolFile;
   version: string;
+}
+
+export type Dimension = 'project' | 'user' | 'gpu_type' | 'environment';
+
+/** A usage query: the span, the grouping and the period length. */
+export interface UsageQuery {
+  since: number;
+  until: number;
+  by: Dimension;
+  every: NonNullable<UsageReport['every']>;
 }
 
 export function withJson(method: string, body: unknown, headers: Record<string, string> = {}): RequestInit {
