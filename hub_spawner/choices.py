@@ -139,11 +139,11 @@ async def quota_view(
     users = {entry.name: entry.build_quota for entry in file.users}
     of_groups = {entry.name: entry.build_quota for entry in file.groups}
     quota = BuildQuota.of(user, groups, users, of_groups, file.default_build_quota).gpus
-    sessions = await client.sessions()
-    others = tuple((each.server, each.gpus) for each in sessions if each.user == user and each.server != server)
+    listed = await client.session_list()
+    others = tuple((each.server, each.gpus) for each in listed.sessions if each.user == user and each.server != server)
     held = sum(gpus for _, gpus in others)
     parts = frozenset(node.gpu_parts for node in pool.nodes if node.environment is Environment.BUILD and node.gpus)
-    line = len(await client.sessions_in_line()) if waits else None
+    line = len(listed.line) if waits else None
     return QuotaView(quota, held, pool.build.gpus, pool.build.free, parts, others, line)
 
 

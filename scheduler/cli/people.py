@@ -114,7 +114,8 @@ def set_group(options: argparse.Namespace) -> int:
 
 def sessions(options: argparse.Namespace) -> int:
     with connect() as client:
-        found, line = client.sessions(), client.sessions_in_line()
+        listed = client.session_list()
+    found, line = listed.sessions, listed.line
     if options.output:
         from scheduler.cli.formats import emit
 

@@ -101,7 +101,7 @@ class AsyncClient:
     close_session = _method(sessioncalls.close_session)
     stop_session = _method(sessioncalls.stop_session)
     sessions = _method(sessioncalls.sessions)
-    sessions_in_line = _method(sessioncalls.sessions_in_line)
+    session_list = _method(sessioncalls.session_list)
 
     def __init__(self, url: str, token: str, folder: Path | None = None, notebook: str = "") -> None:
         """`url` is the scheduler's base, before `/api/v1`. With its state folder, the token is sent only to the

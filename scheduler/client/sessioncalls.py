@@ -9,7 +9,7 @@ from scheduler.schema import SessionList, SessionOpen, SessionView
 
 
 def open_session(session: SessionOpen) -> Call[SessionView]:
-    """Lease GPUs for a user's server; returns when the lease is granted."""
+    """Lease GPUs for a user's server; returns the lease or, with `wait`, after about 10 s its place in line."""
     return Call("POST", "sessions", _view(SessionView), patient=True, **_json(session))
 
 
@@ -27,6 +27,6 @@ def sessions() -> Call[list[SessionView]]:
     return Call("GET", "sessions", lambda response: _view(SessionList)(response).sessions)
 
 
-def sessions_in_line() -> Call[list[SessionView]]:
-    """Those of the caller's servers that wait in line for GPUs, the first one first; for an administrator all."""
-    return Call("GET", "sessions", lambda response: _view(SessionList)(response).line)
+def session_list() -> Call[SessionList]:
+    """The sessions, and the servers that wait in line for GPUs, the first one first; for an administrator all."""
+    return Call("GET", "sessions", _view(SessionList))

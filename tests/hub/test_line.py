@@ -21,7 +21,7 @@ def begins(hub: Hub, user: str) -> None:
 
 
 def in_line(hub: Hub) -> list[str]:
-    return [session.user for session in hub.scheduler.sessions_in_line()]
+    return [session.user for session in hub.scheduler.session_list().line]
 
 
 def progress(hub: Hub, user: str) -> str:
@@ -46,7 +46,7 @@ def test_servers_wait_for_their_turn_and_may_give_up(make_hub: Callable[[], Hub]
     assert progress(hub, "eve").startswith("Number 3 in line for 1 GPU.")
 
     with hub.scheduler_of("dan") as dan:
-        (waiting,) = dan.sessions_in_line()
+        (waiting,) = dan.session_list().line
         dan.stop_session(waiting.id)
     eventually("dan has no server", lambda: hub.server("dan") is None)
     assert in_line(hub) == ["cy", "eve"]

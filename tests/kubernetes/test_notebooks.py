@@ -108,7 +108,7 @@ def test_a_user_who_is_refused_or_waits_sees_the_reason_and_gets_no_pod(hub: Kub
         hub.spawn("half", gpus=0.5)
     hub.spawn("cid", profile="two")
     hub.api.post("/users/one/server", json={"gpus": 1}).raise_for_status()
-    eventually("one waits in line", lambda: [each.user for each in hub.scheduler.sessions_in_line()] == ["one"])
+    eventually("one waits in line", lambda: [each.user for each in hub.scheduler.session_list().line] == ["one"])
     refused = hub.api.post("/users/cid/servers/second", json={"gpus": 1})
     assert "quota" in refused.json()["message"]
     (pod,) = hub.pods(hub.notebooks)
