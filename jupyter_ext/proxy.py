@@ -52,17 +52,19 @@ def _route(method: str, path: str, *query: str, streams: bool = False) -> Route:
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _JOB = r"jobs/[A-Za-z0-9_-]+"
 _SCHEDULE = r"schedules/[A-Za-z0-9_-]+"
+_JOBS = ("state", "project", "user", "mine", "find", "array", "schedule", "sort", "order", "limit", "after")
 
 ROUTES = (
     _route("GET", r"me"),
     _route("GET", r"pool"),
     _route("GET", r"projects"),
-    _route("GET", r"jobs", "state", "project", "mine", "array", "limit", "after"),
+    _route("GET", r"jobs", *_JOBS),
     _route("GET", _JOB),
     _route("PATCH", _JOB),
     _route("DELETE", _JOB),
     _route("GET", rf"{_JOB}/explain"),
     _route("GET", rf"{_JOB}/logs", "rank", "attempt", "offset", "limit", "follow", streams=True),
+    _route("GET", rf"{_JOB}/log-times", "rank", "attempt", "offset"),
     _route("GET", rf"{_JOB}/display", "attempt", "log", "display"),
     _route("GET", rf"{_JOB}/metrics", "offset"),
     _route("GET", r"reports", "job"),

@@ -26,6 +26,7 @@ VIEWS = (
     schema.SessionList,
     schema.ScheduleList,
     schema.ScheduleChange,
+    schema.LogTimes,
     schema.MetricsPage,
     schema.LatestReports,
     schema.Explanation,
@@ -76,6 +77,8 @@ def type_of(spec: dict[str, Any]) -> str:
     if "const" in spec:
         return f"'{spec['const']}'"
     if spec.get("type") == "array":
+        if "prefixItems" in spec:
+            return f"[{', '.join(map(type_of, spec['prefixItems']))}]"
         item = type_of(spec["items"])
         return f"({item})[]" if " | " in item else f"{item}[]"
     if spec.get("type") == "object":

@@ -35,7 +35,7 @@ from scheduler.api.jobs import (
     ResumeHandler,
     SubmissionHandler,
 )
-from scheduler.api.logs import LogHandler
+from scheduler.api.logs import LogHandler, LogTimesHandler
 from scheduler.api.metrics import Metrics
 from scheduler.api.nodes import DrainHandler, NodePoolHandler
 from scheduler.api.notices import NoticesHandler, NoticesTestHandler
@@ -102,6 +102,7 @@ ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/api/v1/jobs/{job_id}/pause", PauseHandler),
     ("/api/v1/jobs/{job_id}/resume", ResumeHandler),
     ("/api/v1/jobs/{job_id}/logs", LogHandler),
+    ("/api/v1/jobs/{job_id}/log-times", LogTimesHandler),
     ("/api/v1/jobs/{job_id}/display", DisplayHandler),
     ("/api/v1/jobs/{job_id}/metrics", ReportHandler),
     ("/api/v1/reports", LatestReportsHandler),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from bisect import bisect_right
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -16,13 +18,15 @@ from scheduler.api.endpoint import TEXT, endpoint
 from scheduler.engines.files import log_file
 from scheduler.errors import Forbidden, Invalid, NotFound
 from scheduler.model import Job, JobId
-from scheduler.schema import ATTEMPT_LINE
+from scheduler.schema import ATTEMPT_LINE, LogTimes
 
 if TYPE_CHECKING:
     from scheduler.engines.files import JobFiles
 
 PAGE = 1024 * 1024
 """The most bytes of one page, or of one piece of a stream."""
+
+MOST_TIMES = 10_000
 
 CHECK_EVERY = 30.0
 """After how many seconds a stream checks its caller's permissions again."""
@@ -34,12 +38,15 @@ _TOGETHER = 0.025
 costs the scheduler little."""
 
 
-class LogQuery(BaseModel):
+class LogTimesQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     rank: int = Field(0, ge=0)
     attempt: int | None = Field(None, ge=1, description="absent: the latest, and with follow all that come after it")
     offset: int = Field(0, ge=0, description="the first byte")
+
+
+class LogQuery(LogTimesQuery):
     limit: int = Field(PAGE, ge=1, le=PAGE)
     follow: bool = False
 
@@ -153,13 +160,35 @@ class LogHandler(FollowHandler):
     async def get(self, job_id: JobId) -> None:
         query = self.query(LogQuery)
         job = await self.owned(job_id)
-        if query.rank >= job.request.workers:
-            raise Invalid(f"rank: job {job_id} has {job.request.workers} workers, with ranks from 0.", field="rank")
+        _check(query, job)
         attempt = self.first(job, query.attempt, query.follow)
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         limit = PAGE if query.follow else query.limit
         reading = _Text(self.api.files, job_id, attempt, query.rank, query.offset, limit)
         await self.send(job, reading, follow=query.follow, only=query.attempt is not None)
+
+
+class LogTimesHandler(FollowHandler):
+    @endpoint(
+        "When a worker's log had which length, from `offset` on",
+        Scope.SUBMIT,
+        query=LogTimesQuery,
+        answer=LogTimes,
+        refuses=(NotFound, Forbidden, Invalid),
+    )
+    async def get(self, job_id: JobId) -> None:
+        query = self.query(LogTimesQuery)
+        job = await self.owned(job_id)
+        _check(query, job)
+        attempt = self.first(job, query.attempt, False)
+        times = await self.api.files.log_times(log_file(job_id, attempt, query.rank))
+        first = bisect_right(times, query.offset, key=itemgetter(0))
+        self.answer(LogTimes(times=times[first : first + MOST_TIMES]))
+
+
+def _check(query: LogTimesQuery, job: Job) -> None:
+    if query.rank >= job.request.workers:
+        raise Invalid(f"rank: job {job.id} has {job.request.workers} workers, with ranks from 0.", field="rank")
 
 
 @dataclass

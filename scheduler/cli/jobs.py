@@ -1,4 +1,4 @@
-"""Jobs on the command line: `list`, `logs`, `outputs`, `cancel`, `pause`, `resume`, `priority`, `delete`."""
+"""Jobs on the command line: `list`, `outputs`, `cancel`, `pause`, `resume`, `priority`, `delete`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scheduler.cli.connect import connect
+from scheduler.cli.logs import write
 from scheduler.cli.text import STATE_STYLES, Screen, ago, amount, clean, took
 from scheduler.client.arrays import is_array, jobs_of
 from scheduler.errors import Invalid, RunaiError
@@ -123,31 +124,11 @@ def why(job: JobView, now: float) -> str:
 # -- logs and outputs ---------------------------------------------------------------------------------------
 
 
-def logs(options: argparse.Namespace) -> int:
-    with connect() as client:
-        job = client.job(options.job).id  # the newest job with this name may change
-        if options.follow:
-            for piece in client.logs(job, rank=options.rank, attempt=options.attempt):
-                _write(piece)
-            return 0
-        offset = 0
-        while piece := client.log(job, rank=options.rank, attempt=options.attempt, offset=offset):
-            _write(piece)
-            offset += len(piece)
-    return 0
-
-
 def follow(client: Client, job_id: str) -> JobView:
     """Show a job's output until it has ended; returns the ended job."""
     for piece in client.logs(job_id):
-        _write(piece)
+        write(piece)
     return client.wait(job_id)
-
-
-def _write(piece: bytes) -> None:
-    """A job's output is written unchanged: it comes from the owner's own program."""
-    sys.stdout.buffer.write(piece)
-    sys.stdout.buffer.flush()
 
 
 def outputs(options: argparse.Namespace) -> int:

@@ -171,11 +171,12 @@ def _explain(commands: Commands) -> None:
 
 
 def _logs(commands: Commands) -> None:
-    command = add_command(commands, "logs", "jobs:logs", "print the log of a job")
+    command = add_command(commands, "logs", "logs:logs", "print the log of a job")
     command.add_argument("job", metavar="JOB", help="the id of a job")
     command.add_argument("-f", "--follow", action="store_true", help="keep printing until the job ends")
     command.add_argument("--rank", type=values.whole, default=0, metavar="N", help="the log of this worker (0)")
     command.add_argument("--attempt", type=values.count, metavar="N", help="the log of this attempt (the latest)")
+    command.add_argument("--timestamps", action="store_true", help="print when each line was written, in UTC")
 
 
 def _outputs(commands: Commands) -> None:

@@ -31,6 +31,7 @@ from scheduler.schema import (
     JobPage,
     JobSubmit,
     JobView,
+    LogTimes,
     Me,
     MetricsPage,
     NodeDrain,
@@ -312,6 +313,12 @@ def log(
     """A page of a worker's output, from byte `offset` on; empty where there is no more (yet)."""
     params = _given(rank=rank, attempt=attempt, offset=offset, limit=limit)
     return Call("GET", _logs(job_id), lambda response: response.content, params=params)
+
+
+def log_times(job_id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0) -> Call[LogTimes]:
+    """When a worker's log had which length, from byte `offset` on; all of them where there are fewer than 10,000."""
+    path = f"jobs/{quote(job_id, safe='')}/log-times"
+    return Call("GET", path, _view(LogTimes), params=_given(rank=rank, attempt=attempt, offset=offset))
 
 
 def outputs(job_id: str) -> Call[list[OutputFile]]:

@@ -92,6 +92,7 @@ class Client:
     log = _method(calls.log)
     outputs = _method(calls.outputs)
     metrics = _method(calls.metrics)
+    log_times = _method(calls.log_times)
     notices = _method(noticecalls.notices)
     choose_notices = _method(noticecalls.choose_notices)
     test_notices = _method(noticecalls.test_notices)

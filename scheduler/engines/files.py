@@ -80,6 +80,10 @@ class JobFiles(ABC):
         """Up to `limit` bytes from byte `offset`; empty where there is none (yet)."""
 
     @abstractmethod
+    async def log_times(self, log: JobFile) -> list[tuple[int, float]]:
+        """Lengths of a worker's log in bytes and when it had them, both ascending; precise to about a second."""
+
+    @abstractmethod
     async def grown(self, file: JobFile, offset: int) -> bool:
         """Wait until a worker's log is longer than `offset`; false where no more will come.
 

@@ -259,6 +259,13 @@ class MetricsPage(Wire):
     next: int = Field(description="pass as `offset` to read later points")
 
 
+class LogTimes(Wire):
+    """When a worker's log had which length: `times` are pairs of bytes and seconds since the epoch, both ascending and
+    precise to about a second. A line was written by the first of these times at which the log had its last byte."""
+
+    times: list[tuple[int, float]]
+
+
 class LatestReport(Wire):
     """The latest value of each metric that a job's first worker has reported, and its latest step."""
 

@@ -30,6 +30,7 @@ import threading
 import time
 from typing import Any
 
+from scheduler.worker.logtimes import SECONDS, LogTimesFile
 from scheduler.worker.processes import (
     COULD_NOT_START,
     LINUX,
@@ -165,6 +166,8 @@ def _wait_for_worker(folder: str, spec: dict[str, Any], worker: int, wake: int) 
 
     The worker stays a zombie until all others are gone, so that its number, and its group's, is nobody else's.
     """
+    log = os.path.join(folder, "log")
+    times = LogTimesFile(f"{log}.times")
     deadline: float | None = None
     killed = False
     how: dict[str, Any] | None = None
@@ -174,6 +177,8 @@ def _wait_for_worker(folder: str, spec: dict[str, Any], worker: int, wake: int) 
         if how is None and (status := exit_status(worker)) is not None:
             reason = how_it_ended(status, deadline, killed)
             how = {"exit_code": status, "reason": reason, "stopped": deadline is not None}
+        size, pause = _bound(log, spec["log_limit"])
+        times.look(size, time.time(), last=how is not None)
         if how is not None and not written:
             written = write_exit(folder, how)
         if written and not others:
@@ -186,7 +191,6 @@ def _wait_for_worker(folder: str, spec: dict[str, Any], worker: int, wake: int) 
         if (how is not None and deadline is None) or (deadline is not None and now >= deadline):
             killed = True
             kill(worker, others)
-        pause = _bound(os.path.join(folder, "log"), spec["log_limit"])
         if killed or how is not None:
             pause = min(pause, 0.05)
         elif deadline is not None:
@@ -219,8 +223,8 @@ def grace_of(folder: str, spec: dict[str, Any]) -> float:
     return grace if 0 <= grace < longest else longest  # the job can write there, too
 
 
-def _bound(log: str, limit: int) -> float:
-    """Cut a log that is over its limit; returns for how long it cannot be over it again.
+def _bound(log: str, limit: int) -> tuple[int, float]:
+    """Cut a log that is over its limit; returns its size, and for how long it cannot be over the limit again.
 
     The worker writes to the file itself, so its output costs nothing and survives every crash. The supervisor checks
     the size from time to time and removes what is over the limit.
@@ -232,9 +236,10 @@ def _bound(log: str, limit: int) -> float:
             os.truncate(log, limit)
             with open(log, "ab") as file:
                 file.write(notice)
+            size = limit + len(notice)
     except OSError:
-        return 5.0
-    return min(5.0, max(0.25, (limit - size) / _LOG_RATE))
+        return 0, SECONDS
+    return size, min(SECONDS, max(0.25, (limit - size) / _LOG_RATE))
 
 
 # -- files ----------------------------------------------------------------------------------------

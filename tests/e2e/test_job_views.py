@@ -4,6 +4,7 @@ and in a narrow window."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,25 @@ def test_an_array_is_one_row_that_unfolds_and_is_cancelled_whole(hub: Hub, in_th
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Cancel the jobs").click()
     expect(group).to_contain_text("12 of 12 done · 10 cancelled")
+
+
+def test_the_filter_finds_jobs_that_are_not_loaded(hub: Hub, in_the_lab: Callable[..., Page]) -> None:
+    page = in_the_lab("fay")
+    with client_of(hub, "fay") as client:
+        needle = client.submit(JobSubmit(name="needle", command=["sleep", "600"], gpus=0))
+        for number in range(410):
+            client.submit(JobSubmit(name=f"hay-{number}", command=["true"], gpus=0, after=[needle.id]))
+        page.reload()
+        page.get_by_role("tab", name="GPU pool").click()
+        expect(page.locator(".runai-Job", has_text="hay-409")).to_be_visible()
+        row = page.locator(f".runai-Job[data-job='{needle.id}']")
+        expect(row).to_have_count(0)
+        page.get_by_role("button", name="Filter").click()
+        page.keyboard.type("needl")
+        expect(row).to_be_visible()
+        expect(page.locator(".runai-Job")).to_have_count(1)
+        shot(page, "panel-filter")
+        client.cancel(needle.id)
 
 
 def test_a_row_has_a_menu_by_mouse_and_by_keyboard(hub: Hub, in_the_lab: Callable[..., Page]) -> None:
@@ -302,6 +322,8 @@ def test_a_job_has_a_view_of_its_own_which_comes_back_after_a_reload(hub: Hub, i
     expect(green).to_have_css("color", "rgb(0, 116, 39)")
     view.get_by_label("Find in the log").fill("RANK")
     expect(view.locator("mark")).to_have_text("rank")
+    view.get_by_label("Timestamps").check()
+    expect(view.locator(".runai-Log-time")).to_have_text(re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d $"))
     shot(page, "job-log")
     with page.expect_download() as download:
         view.get_by_role("button", name="Download").click()

@@ -62,6 +62,8 @@ class World:
     saved: dict[str, float] = field(default_factory=dict)
     seats: dict[str, Seat] = field(default_factory=dict)
     texts: dict[JobFile, bytes] = field(default_factory=dict)
+    times: dict[JobFile, list[tuple[int, float]]] = field(default_factory=dict)
+    """When texts had which length."""
     gone: frozenset[str] = frozenset()
     """Nodes on which no worker can be started."""
     played: set[asyncio.Task[None]] = field(default_factory=set)
@@ -84,6 +86,7 @@ class World:
 
     def write(self, file: JobFile, text: str) -> None:
         self.texts[file] = self.texts.get(file, b"") + text.encode()
+        self.times.setdefault(file, []).append((len(self.texts[file]), time.time()))
         self.tell()
 
     def end(self, job: str, attempt: int, rank: int, code: int | None) -> None:
@@ -249,6 +252,9 @@ class ScriptedFiles(JobFiles):
 
     async def read(self, file: JobFile, offset: int, limit: int) -> bytes:
         return self.world.texts.get(file, b"")[offset : offset + limit]
+
+    async def log_times(self, log: JobFile) -> list[tuple[int, float]]:
+        return self.world.times.get(log, [])
 
     async def grown(self, file: JobFile, offset: int) -> bool:
         attempt, _, rank = file.path.partition("/")

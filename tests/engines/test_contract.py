@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -239,6 +240,21 @@ async def test_a_log_is_read_in_parts_and_followed_to_its_end(here: Scheduler, g
     await here.end("j")
     async with asyncio.timeout(PATIENCE):
         assert await following is False
+
+
+async def test_a_log_has_the_times_of_its_lengths(here: Scheduler, gate: Path) -> None:
+    began = time.time()
+    await start(here, Act(say="one two three", gate=str(gate)))
+    files, log = here.backend.files, log_file(JobId("j"), 1, 0)
+    async with asyncio.timeout(PATIENCE):
+        while not (times := await files.log_times(log)):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    assert times[-1][0] == 13
+    assert began <= times[-1][1] <= time.time()
+    gate.touch()
+    await here.end("j")
+    assert await files.log_times(log) == times
+    assert await files.log_times(log_file(JobId("j"), 2, 0)) == []
 
 
 async def test_outputs_are_listed_and_read(here: Scheduler) -> None:

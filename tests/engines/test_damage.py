@@ -29,7 +29,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "nested": lambda content: b"[" * 100_000,
     "another type": lambda content: b"[1]",
 }
-FILES = ("spec.json", "claim", "status.json", "exit.json", "done", "log", "supervisor.log", "../stop")
+FILES = ("spec.json", "claim", "status.json", "exit.json", "done", "log", "log.times", "supervisor.log", "../stop")
 
 
 @pytest.fixture

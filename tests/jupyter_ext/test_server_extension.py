@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from typing import Any
 
 import pytest
 from tornado.httpclient import HTTPClientError
 
-from jupyter_ext.proxy import ROUTES
+from jupyter_ext.proxy import ROUTES, Route
+from scheduler.api.app import ROUTES as SCHEDULER
+from scheduler.api.app import pattern
+from scheduler.api.openapi import describe
 
 # Only for other extensions' handlers; a method of this extension without a declaration of who may call it fails every
 # test here.
@@ -52,6 +56,7 @@ PATHS = {
     r"jobs/[A-Za-z0-9_-]+": "jobs/j1",
     r"jobs/[A-Za-z0-9_-]+/explain": "jobs/j1/explain",
     r"jobs/[A-Za-z0-9_-]+/logs": "jobs/j1/logs",
+    r"jobs/[A-Za-z0-9_-]+/log-times": "jobs/j1/log-times",
     r"jobs/[A-Za-z0-9_-]+/display": "jobs/j1/display",
     r"jobs/[A-Za-z0-9_-]+/metrics": "jobs/j1/metrics",
     r"jobs/[A-Za-z0-9_-]+/outputs": "jobs/j1/outputs",
@@ -65,6 +70,22 @@ PATHS = {
     "sessions": "sessions",
     "events": "events",
 }
+
+
+NOT_FORWARDED = {
+    "jobs/{job_id}/display": {"follow"},  # the panel reads displays in short requests
+    "events": {"view", "shows", "all_projects"},  # the tabs of a browser share one view
+}
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_each_parameter_of_a_query_is_forwarded(route: Route) -> None:
+    document = describe(SCHEDULER, "/")
+    path = f"/api/v1/{PATHS[route.path]}"
+    ((described, _),) = [each for each in SCHEDULER if re.fullmatch(pattern(each[0]), path)]
+    parameters = document["paths"][described][route.method.lower()].get("parameters", [])
+    known = {each["name"] for each in parameters if each["in"] == "query"}
+    assert route.query == known - NOT_FORWARDED.get(described.removeprefix("/api/v1/"), set())
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")

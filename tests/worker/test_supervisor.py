@@ -1,4 +1,4 @@
-"""The launcher and its supervisors alone, as installed by a wheel: two files, run by path."""
+"""The launcher and its supervisors alone, as installed by a wheel: a few files, run by path."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def line(tmp_path: Path) -> Iterator[Line]:
     (tmp_path / "state").mkdir()
     alone = tmp_path / "elsewhere/scheduler/worker"
     alone.mkdir(parents=True)
-    for name in ("launcher.py", "processes.py", "supervisor.py"):
+    for name in ("launcher.py", "logtimes.py", "processes.py", "supervisor.py"):
         shutil.copy(Path(supervisor.__file__).with_name(name), alone)
     line = Line(tmp_path / "state", alone / "launcher.py")
     yield line
@@ -96,7 +96,7 @@ def test_a_supervisor_starts_a_worker_and_records_its_end(line: Line) -> None:
     assert (folder / "log").read_text() == f"b\n{line.state}\n"
     assert (folder / "supervisor.log").read_text() == ""
     assert sorted(path.name for path in folder.iterdir()) == [
-        *("claim", "done", "exit.json", "log", "spec.json", "status.json", "supervisor.log")
+        *("claim", "done", "exit.json", "log", "log.times", "spec.json", "status.json", "supervisor.log")
     ]
 
 

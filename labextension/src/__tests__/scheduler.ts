@@ -44,6 +44,8 @@ export class Scheduler implements ITransport {
   store = 'store-1';
   readonly jobs = new Map<string, JobView>();
   readonly logs = new Map<string, string>();
+  /** The lengths of logs with their times. */
+  readonly lengths = new Map<string, [number, number][]>();
   readonly reports = new Map<string, Record<string, unknown>[]>();
   readonly shown = new Map<string, DisplayLine[]>();
   readonly files = new Map<string, OutputFile[]>();
@@ -254,6 +256,10 @@ export class Scheduler implements ITransport {
       const [attempt, rank] = ['attempt', 'rank'].map(name => url.searchParams.get(name));
       const bytes = encode(this.logs.get(`${id}/${attempt}/${rank}`) ?? this.logs.get(id) ?? '');
       return new Response(bytes.slice(Number(url.searchParams.get('offset'))));
+    }
+    if (what === 'log-times') {
+      const after = Number(url.searchParams.get('offset'));
+      return json({ times: (this.lengths.get(id) ?? []).filter(([size]) => size > after) });
     }
     if (what === 'metrics') {
       const points = this.reports.get(id) ?? [];

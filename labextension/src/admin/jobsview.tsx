@@ -13,7 +13,7 @@ import { StillContext, useShown, useTrans } from '../components/hooks';
 import type { JobActions } from '../components/job';
 import type { Question } from '../components/question';
 import type { JobPage, JobState, JobView } from '../model/api';
-import type { JobOrder } from '../model/client';
+import type { JobOrder } from '../model/requests';
 import { stateWord } from '../model/format';
 import { cancelAll } from '../model/cancelling';
 import { isFinal, UNFINISHED, type IPoolModel, type PoolState } from '../model/state';

@@ -3,6 +3,7 @@ import { Fragment, memo, useEffect, useLayoutEffect, useRef, useState, type Reac
 import { looks, PLAIN } from '../model/ansi';
 import type { JobView } from '../model/api';
 import type { Client } from '../model/client';
+import { stamp } from '../model/format';
 import { followLog, NO_LOG, textOf, type LogLine, type LogTail } from '../model/log';
 import { isFinal } from '../model/state';
 import { useTrans } from './hooks';
@@ -17,12 +18,22 @@ export interface LogViewProps {
   rank?: number;
   /** Only lines that contain this text. */
   search?: string;
+  /** Whether to show when each line was written. */
+  timed?: boolean;
 }
 
-export function LogView({ client, job, most, rank = 0, search = '', ...chosen }: LogViewProps): ReactElement {
+export function LogView({
+  client,
+  job,
+  most,
+  rank = 0,
+  search = '',
+  timed = false,
+  ...chosen
+}: LogViewProps): ReactElement {
   const trans = useTrans();
   const attempt = chosen.attempt ?? job.attempts[job.attempts.length - 1]?.number;
-  const tail = useLog(client, job, attempt, rank);
+  const tail = useLog(client, job, attempt, rank, timed);
   const box = useRef<HTMLPreElement>(null);
   const atEnd = useRef(true);
   const wanted = search.toLowerCase();
@@ -52,7 +63,13 @@ export function LogView({ client, job, most, rank = 0, search = '', ...chosen }:
         >
           {tail.shortened && most === undefined && trans.__('… earlier output is not shown\n')}
           {lines.map((line, at) => (
-            <Line key={line.number} line={line} first={at === 0} search={search} />
+            <Line
+              key={line.number}
+              line={line}
+              first={at === 0}
+              search={search}
+              time={timed ? tail.times.get(line.number) : undefined}
+            />
           ))}
         </pre>
       )}
@@ -68,11 +85,23 @@ export function LogView({ client, job, most, rank = 0, search = '', ...chosen }:
   );
 }
 
+interface LineProps {
+  line: LogLine;
+  first: boolean;
+  search: string;
+  time: number | undefined;
+}
+
 /** Only lines that changed are rendered again. The text of a job reaches the page as text, never as markup. */
-const Line = memo(function Line({ line, first, search }: { line: LogLine; first: boolean; search: string }) {
+const Line = memo(function Line({ line, first, search, time }: LineProps) {
   return (
     <>
       {!first && '\n'}
+      {time !== undefined && (
+        <time className="runai-Log-time" dateTime={new Date(time * 1000).toISOString()}>
+          {stamp(time)}{' '}
+        </time>
+      )}
       {line.runs.map(({ text, style }, at) =>
         style === PLAIN ? (
           <Fragment key={at}>{marked(text, search)}</Fragment>
@@ -106,7 +135,7 @@ function nothing(job: JobView, tail: LogTail, attempt: number | undefined, trans
   return tail.complete ? trans.__('The job printed nothing.') : trans.__('No output yet.');
 }
 
-function useLog(client: Client, job: JobView, attempt: number | undefined, rank: number): LogTail {
+function useLog(client: Client, job: JobView, attempt: number | undefined, rank: number, timed: boolean): LogTail {
   const [tail, setTail] = useState(NO_LOG);
   const latest = useRef(job);
   useEffect(() => {
@@ -122,8 +151,8 @@ function useLog(client: Client, job: JobView, attempt: number | undefined, rank:
     const ended = () =>
       isFinal(latest.current.state) ||
       latest.current.attempts.some(one => one.number === attempt && one.ended !== null);
-    void followLog(client, id, attempt, rank, ended, setTail, abort.signal);
+    void followLog(client, id, attempt, rank, ended, setTail, abort.signal, timed);
     return () => abort.abort();
-  }, [client, id, attempt, rank]);
+  }, [client, id, attempt, rank, timed]);
   return tail;
 }

@@ -12,11 +12,15 @@ export interface LogTabProps {
   save: (name: string, content: Blob) => void;
 }
 
+/** Where this browser remembers whether logs are shown with timestamps. */
+const TIMED = 'jupyter-runai:log-timestamps';
+
 export function LogTab({ client, job, save }: LogTabProps): ReactElement {
   const trans = useTrans();
   const [chosen, setChosen] = useState<number | null>(null); // null: always the latest attempt
   const [rank, setRank] = useState(0);
   const [search, setSearch] = useState('');
+  const [timed, setTimed] = useState(() => localStorage.getItem(TIMED) === 'true');
   const [problem, setProblem] = useState<string | null>(null);
   const attempt = job.attempts.find(one => one.number === chosen) ?? job.attempts.at(-1);
   const ranks = [...(attempt?.workers ?? [])].map(worker => worker.rank).sort((a, b) => a - b);
@@ -47,6 +51,17 @@ export function LogTab({ client, job, save }: LogTabProps): ReactElement {
           value={search}
           onChange={event => setSearch(event.target.value)}
         />
+        <label>
+          <input
+            type="checkbox"
+            checked={timed}
+            onChange={event => {
+              setTimed(event.target.checked);
+              localStorage.setItem(TIMED, String(event.target.checked));
+            }}
+          />{' '}
+          {trans.__('Timestamps')}
+        </label>
         <button type="button" className="runai-TextAction" disabled={!attempt} onClick={() => void download()}>
           {trans.__('Download')}
         </button>
@@ -61,6 +76,7 @@ export function LogTab({ client, job, save }: LogTabProps): ReactElement {
         job={job}
         rank={shown}
         search={search}
+        timed={timed}
         {...(attempt ? { attempt: attempt.number } : {})}
       />
     </div>

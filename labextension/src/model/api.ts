@@ -557,6 +557,14 @@ export interface LatestReports {
   reports: LatestReport[];
 }
 
+/**
+ * When a worker's log had which length: times are pairs of bytes and seconds since the epoch, both ascending and
+ * precise to about a second. A line was written by the first of these times at which the log had its last byte.
+ */
+export interface LogTimes {
+  times: [number, number][];
+}
+
 /** The largest values that a job may request. */
 export interface MaximaEntry {
   /** per worker */

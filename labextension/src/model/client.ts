@@ -7,12 +7,12 @@ import type {
   Explanation,
   GpuHistory,
   JobPage,
-  JobState,
   JobSubmit,
   JobView,
   LatestReport,
   LatestReports,
   Me,
+  LogTimes,
   MetricsPage,
   NodeGpus,
   NodeMove,
@@ -35,12 +35,14 @@ import type {
   WhatIfReport
 } from './api';
 import {
+  logPath,
   only,
   outputPath,
   projectPath,
   schedulePath,
   searchOf,
   withJson,
+  type JobQuery,
   type SeenPoolFile,
   type UsageQuery
 } from './requests';
@@ -54,25 +56,6 @@ export type JobVerb = 'cancel' | 'pause' | 'resume' | 'delete';
 export interface SeenProject {
   view: ProjectView;
   version: string;
-}
-
-/** The order of a list of jobs, in which the service reads its pages. */
-export interface JobOrder {
-  sort: 'submitted' | 'started' | 'waiting' | 'gpus' | 'priority' | 'project' | 'user';
-  order: 'asc' | 'desc';
-}
-
-export interface JobQuery extends Partial<JobOrder> {
-  states?: readonly JobState[];
-  /** Only the caller's own jobs. */
-  mine?: boolean;
-  /** Words that occur in a job's name, owner, project, state or id. */
-  find?: string;
-  project?: string;
-  user?: string;
-  array?: string;
-  limit?: number;
-  after?: string;
 }
 
 export interface EventQuery {
@@ -269,13 +252,13 @@ export class Client {
 
   /** The bytes of a worker's log from `offset` on. */
   async log(id: string, attempt: number, rank: number, offset: number, signal?: AbortSignal): Promise<Uint8Array> {
-    const search = new URLSearchParams({
-      rank: String(rank),
-      attempt: String(attempt),
-      offset: String(offset)
-    });
-    const response = await this._send(`jobs/${encodeURIComponent(id)}/logs?${search}`, { signal });
+    const response = await this._send(logPath(id, 'logs', attempt, rank, offset), { signal });
     return new Uint8Array(await response.arrayBuffer());
+  }
+
+  /** The lengths that a worker's log had, from `offset` on, with their times. */
+  async logTimes(id: string, attempt: number, rank: number, offset: number, signal?: AbortSignal) {
+    return (await this._json<LogTimes>(logPath(id, 'log-times', attempt, rank, offset), { signal })).times;
   }
 
   /** A worker's whole log as it is now. */

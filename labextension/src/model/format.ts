@@ -55,6 +55,12 @@ export function clock(time: number, now: number): string {
   return new Intl.DateTimeFormat(undefined, options).format(date);
 }
 
+/** `2026-03-01 14:10:05`: of one length, so that lines align. */
+export function stamp(time: number): string {
+  const at = new Date((time - 60 * new Date(time * 1000).getTimezoneOffset()) * 1000);
+  return at.toISOString().slice(0, 19).replace('T', ' ');
+}
+
 /** A number of GPUs without its unit: at most two decimals. */
 export function amount(gpus: number): string {
   return new Intl.NumberFormat(undefined, { maximumFractionDigits: 2 }).format(gpus);

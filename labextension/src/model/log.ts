@@ -1,6 +1,7 @@
 /** The end of a worker's log as a terminal would show it, whatever the size of the log. */
 import { PLAIN, restyled, type Style } from './ansi';
 import type { Client } from './client';
+import { LineTimes } from './linetimes';
 import { pause, PoolError } from './transport';
 
 const MOST_LINES = 2000;
@@ -129,15 +130,18 @@ export interface LogTail {
   /** Ends the text. */
   readonly complete: boolean;
   readonly problem: string | null;
+  /** When lines were written, by their numbers, in seconds since the epoch. */
+  readonly times: ReadonlyMap<number, number>;
 }
 
-export const NO_LOG: LogTail = { lines: [], shortened: false, complete: false, problem: null };
+export const NO_LOG: LogTail = { lines: [], shortened: false, complete: false, problem: null, times: new Map() };
 
 /**
  * Reads the log of one worker of an attempt until it is complete, and calls `show` as it grows.
  *
  * It uses short requests, not one long one: several logs may be open at once, and a browser allows six connections to
  * a server over HTTP/1. `ended` says whether the attempt has ended, so that an empty answer means the end of the log.
+ * `timed`: also read when the lines were written.
  */
 export async function followLog(
   client: Client,
@@ -146,9 +150,11 @@ export async function followLog(
   rank: number,
   ended: () => boolean,
   show: (tail: LogTail) => void,
-  signal: AbortSignal
+  signal: AbortSignal,
+  timed = false
 ): Promise<void> {
   const log = new LogLines();
+  const lines = new LineTimes(MOST_LINES);
   const decoder = new TextDecoder();
   let offset = 0;
   while (!signal.aborted) {
@@ -160,18 +166,27 @@ export async function followLog(
       size = bytes.length;
       offset += size;
       log.push(decoder.decode(bytes, { stream: true }));
+      lines.push(bytes);
+      if (over && size === 0) {
+        lines.close();
+      }
+      for (let more = timed; more && lines.missing !== null;) {
+        const lengths = await client.logTimes(job, attempt, rank, lines.missing, signal);
+        lines.know(lengths);
+        more = over && lengths.length > 0;
+      }
     } catch (reason) {
       if (signal.aborted) {
         return;
       }
       problem = reason instanceof PoolError ? reason.message : String(reason);
       if (reason instanceof PoolError && !reason.passing) {
-        show({ lines: log.lines, shortened: log.shortened, complete: true, problem });
+        show({ lines: log.lines, shortened: log.shortened, complete: true, problem, times: lines.times });
         return;
       }
     }
     const complete = over && size === 0 && problem === null;
-    show({ lines: log.lines, shortened: log.shortened, complete, problem });
+    show({ lines: log.lines, shortened: log.shortened, complete, problem, times: lines.times });
     if (complete) {
       return;
     }

@@ -1,5 +1,5 @@
 /** Parts of the requests to the scheduler: paths, queries, bodies and conditions. */
-import type { PoolFile, UsageReport } from './api';
+import type { JobState, PoolFile, UsageReport } from './api';
 
 export interface SeenPoolFile {
   file: PoolFile;
@@ -16,6 +16,25 @@ export interface UsageQuery {
   every: NonNullable<UsageReport['every']>;
 }
 
+/** The order of a list of jobs, in which the service reads its pages. */
+export interface JobOrder {
+  sort: 'submitted' | 'started' | 'waiting' | 'gpus' | 'priority' | 'project' | 'user';
+  order: 'asc' | 'desc';
+}
+
+export interface JobQuery extends Partial<JobOrder> {
+  states?: readonly JobState[];
+  /** Only the caller's own jobs. */
+  mine?: boolean;
+  /** Words that occur in a job's name, owner, project, state or id. */
+  find?: string;
+  project?: string;
+  user?: string;
+  array?: string;
+  limit?: number;
+  after?: string;
+}
+
 export function withJson(method: string, body: unknown, headers: Record<string, string> = {}): RequestInit {
   return { method, headers: { 'Content-Type': 'application/json', ...headers }, body: JSON.stringify(body) };
 }
@@ -26,6 +45,10 @@ export function schedulePath(id: string): string {
 
 export function outputPath(id: string, path: string): string {
   return `jobs/${encodeURIComponent(id)}/outputs/${path.split('/').map(encodeURIComponent).join('/')}`;
+}
+
+export function logPath(id: string, what: string, attempt: number, rank: number, offset: number): string {
+  return `jobs/${encodeURIComponent(id)}/${what}?rank=${rank}&attempt=${attempt}&offset=${offset}`;
 }
 
 export function projectPath(name: string): string {

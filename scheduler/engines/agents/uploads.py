@@ -4,7 +4,7 @@
 jobs/<id>/output/  checkpoint/              as the workers have sent them
 jobs/<id>/incoming/<rank>-<name>.<version>  a file that has not been sent to its end
 jobs/<id>/merged.json                       how much of each worker's reports is in output/metrics.jsonl
-jobs/<id>/attempts/<n>/<rank>/log           what a worker has printed
+jobs/<id>/attempts/<n>/<rank>/log           what a worker has printed; log.times: when it had arrived
 ```
 
 What must hold:
@@ -20,6 +20,7 @@ import contextlib
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ from scheduler.engines.deletion import delete, kept
 from scheduler.engines.files import Area, FileInfo, JobFile, JobFiles, Reader, log_file
 from scheduler.errors import Conflict, NotFound, TooLarge
 from scheduler.model import JobId
+from scheduler.worker.logtimes import MOST, LogTimesFile, times_of
 
 LIMITS = {Area.OUTPUT: 16 * 2**30, Area.CHECKPOINT: 64 * 2**30}
 """Bytes that a job may keep in an area."""
@@ -42,6 +44,7 @@ NOTICE = 4096
 """Bytes by which a log may exceed its limit: the sentence that says that it was cut."""
 
 LOG, REPORTS, DISPLAYS = "log", "reports", "displays"
+TIMES = "log.times"
 DISPLAYS_FILE = ".runai-cell/displays.{}.jsonl"
 """The path of an attempt's displays in its output folder."""
 
@@ -65,6 +68,7 @@ class Uploads(JobFiles):
         self._log_limit = log_limit
         self._runs = runs
         self._written: dict[JobFile, asyncio.Event] = {}
+        self._times: dict[Worker, LogTimesFile] = {}
         self._merging: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def open(self) -> None:
@@ -99,8 +103,15 @@ class Uploads(JobFiles):
             raise NotFound(f"A worker has no stream {stream!r}.")
         size = await asyncio.to_thread(_extend, folder, path.format(worker.attempt), offset, data, limit)
         if stream == LOG:
+            await asyncio.to_thread(self._times_of(worker).look, size, time.time())
             self.tell(worker)
         return size
+
+    def _times_of(self, worker: Worker) -> LogTimesFile:
+        if worker not in self._times:
+            self._times = {each: times for each, times in self._times.items() if self._runs(each.job, each)}
+            self._times[worker] = LogTimesFile(str(self.folder(worker) / TIMES))
+        return self._times[worker]
 
     def tell(self, worker: Worker) -> None:
         """Wake the readers that follow a worker's log: it has grown or is complete."""
@@ -109,6 +120,8 @@ class Uploads(JobFiles):
 
     def keep(self, worker: Worker) -> None:
         """Make an ended worker's files durable and delete its incomplete uploads."""
+        if times := self._times.pop(worker, None):
+            times.look(*times.latest, last=True)
         for begun in (self.job(worker.job) / "incoming").glob(f"{worker.rank}-*"):
             begun.unlink(missing_ok=True)
         output = self._area(worker.job, Area.OUTPUT)
@@ -175,6 +188,13 @@ class Uploads(JobFiles):
     async def read(self, file: JobFile, offset: int, limit: int) -> bytes:
         folder, path = self._place(file)
         return await asyncio.to_thread(_read, folder, path, offset, limit)
+
+    async def log_times(self, log: JobFile) -> list[tuple[int, float]]:
+        folder, _ = self._place(log)
+        attempt, _, rank = log.path.partition("/")
+        times = self._times.get(Worker(log.job, int(attempt), int(rank)))
+        later = [times.latest] if times else []
+        return await asyncio.to_thread(lambda: times_of(_read(folder, TIMES, 0, MOST), *later))
 
     async def grown(self, file: JobFile, offset: int) -> bool:
         folder, path = self._place(file)

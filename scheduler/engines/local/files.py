@@ -12,10 +12,11 @@ from typing import Any
 from scheduler.engines import outputs
 from scheduler.engines.deletion import delete, kept
 from scheduler.engines.files import Area, FileInfo, JobFile, JobFiles, Reader
-from scheduler.engines.local.folders import Folders, JobFolder
+from scheduler.engines.local.folders import Folders, JobFolder, WorkerFolder
 from scheduler.engines.local.follow import Growth
 from scheduler.errors import Conflict, NotFound
 from scheduler.model import JobId
+from scheduler.worker.logtimes import MOST, times_of
 
 
 class JobFolders(JobFiles):
@@ -56,8 +57,12 @@ class JobFolders(JobFiles):
     async def read(self, file: JobFile, offset: int, limit: int) -> bytes:
         return await asyncio.to_thread(self._read, file, offset, limit)
 
+    async def log_times(self, log: JobFile) -> list[tuple[int, float]]:
+        path = self._worker(log).log_times
+        return await asyncio.to_thread(lambda: times_of(outputs.read_part(path, 0, MOST)))
+
     async def grown(self, file: JobFile, offset: int) -> bool:
-        log = self._log(file)
+        log = self._worker(file).log
         while True:
             writer = self._writing.get(file)
             with self._growth.of(log) as grown:
@@ -81,7 +86,7 @@ class JobFolders(JobFiles):
 
     def _read(self, file: JobFile, offset: int, limit: int) -> bytes:
         if file.area is Area.LOG:
-            return outputs.read_part(self._log(file), offset, limit)
+            return outputs.read_part(self._worker(file).log, offset, limit)
         folder = _folder(self._folders.job(file.job), file.area)
         try:
             with outputs.open_file(folder, file.path) as found:
@@ -89,11 +94,12 @@ class JobFolders(JobFiles):
         except NotFound:
             return b""
 
-    def _log(self, file: JobFile) -> Path:
+    def _worker(self, file: JobFile) -> WorkerFolder:
+        """The folder of the worker whose log this is."""
         attempt, _, rank = file.path.partition("/")
         if file.area is not Area.LOG or not (attempt.isdigit() and rank.isdigit()):
             raise NotFound(f"{file.path!r} is not a log.")
-        return self._folders.attempt(file.job, int(attempt)).worker(int(rank)).log
+        return self._folders.attempt(file.job, int(attempt)).worker(int(rank))
 
     # -- deleting -------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ jobs/<id>/attempts/<n>/<rank>/                one worker:
     status.json       the worker's process, once it has started
     exit.json         how it ended, or why it could not start
     done              the supervisor has ended, and before it everything that came of the worker
-    log               what it printed;  supervisor.log  what its supervisor had to complain of
+    log               what it printed;  log.times  when that had which length;  supervisor.log  its supervisor's errors
 running/<id>.<n>      an attempt that may have processes, so that all of them are found without looking at every job
 boot                  the boot of the machine in which all of this was written
 ```
@@ -113,6 +113,10 @@ class WorkerFolder:
     @property
     def log(self) -> Path:
         return self.path / "log"
+
+    @property
+    def log_times(self) -> Path:
+        return self.path / "log.times"
 
     @property
     def supervisor_error(self) -> str:

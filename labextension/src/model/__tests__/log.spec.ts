@@ -125,7 +125,8 @@ describe('following a log', () => {
         lines: [],
         shortened: false,
         complete: true,
-        problem: 'Only its owner may read the log of a job.'
+        problem: 'Only its owner may read the log of a job.',
+        times: new Map()
       }
     ]);
   });
