@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import time
 import types
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jupyter_ext.capture import Needed, NotSerializable, needed, refusals, too_large
 from jupyter_ext.estimate import SECONDS, Accuracy, Size, estimate
+from jupyter_ext.saves import saves
 from scheduler.errors import RunaiError
-from scheduler.files.bundle import in_words, survey
+from scheduler.files.bundle import Listing, in_words, survey
 from scheduler.submission.notebooks import SUFFIX
 
 SHOWN = 4
@@ -31,13 +32,14 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Along:
-    """The variables, the largest first, the number of files and their bytes; a sentence for each that cannot go
-    along."""
+    """The variables, the largest first, the number of files and their bytes; a sentence for each that cannot go along;
+    whether the cell may save anything while it runs."""
 
     variables: Sequence[Variable]
     files: int
     bytes: int
     refused: Sequence[str]
+    saves: bool = True
 
     def __str__(self) -> str:
         """`Takes along df (DataFrame, about 1.2 GiB), lr (float, 10 B) and 3 files of this folder (12.0 KiB).`"""
@@ -66,19 +68,26 @@ def goes_along(
     """What a cell would take along. Raises `SyntaxError` where it is not Python."""
     variables: list[Variable] = []
     refused: list[str] = []
+    used: Mapping[str, Any] = {}
     try:
         needs = needed(source, shell, outputs=outputs, only=only, given=given)
+        used = needs.variables
         variables += _variables(needs, shell.user_ns, limit, refused)
     except NotSerializable as error:
         refused.append(str(error))
-    files = size = 0
+    files = Listing(folder, ())
     try:
         if not no_files:
-            listing = survey(folder, patterns, ignored=(f"*{SUFFIX}",))
-            files, size = len(listing.entries), listing.size
+            files = survey(folder, patterns, ignored=(f"*{SUFFIX}",))
     except RunaiError as error:
         refused.append(error.sentence)
-    return Along(sorted(variables, key=lambda each: -each.size.bytes), files, size, refused)
+    return Along(
+        sorted(variables, key=lambda each: -each.size.bytes),
+        len(files.entries),
+        files.size,
+        refused,
+        saves(source, used, (files.folder / each.path for each in files.entries)),
+    )
 
 
 def _variables(needs: Needed, namespace: dict[str, Any], limit: int, refused: list[str]) -> Iterator[Variable]:

@@ -115,6 +115,8 @@ def test_the_form_says_what_goes_along_once_the_kernel_is_idle(hub: Hub, in_the_
             r"Takes along images \(ndarray, about 3 MiB\), lr \(float, \d+ B\) and 2 files of this folder \(9 B\)"
         )
     )
+    dialog.get_by_label("GPUs", exact=True).fill("1")
+    expect(dialog.get_by_role("status")).to_contain_text("It is over quota, and this cell saves nothing: ")
     shot(page, "along")
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)

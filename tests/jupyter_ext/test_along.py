@@ -76,6 +76,37 @@ def test_the_files_of_the_folder_go_along_without_notebooks(notebook: Notebook, 
     ]
 
 
+@pytest.mark.parametrize(
+    ("source", "saves"),
+    [
+        ("total = sum(range(9))", False),
+        ("fit()", False),
+        ("Model().fit()", False),
+        ("model.fit()", False),
+        ("import plain\nplain.fit()", False),
+        ("job.checkpoint(state)", True),
+        ("torch.save(net, 'net.pt')", True),
+        ("df.to_parquet('rows')", True),
+        ("keeps()", True),
+        ("outer()", True),
+        ("Saving().fit()", True),
+        ("saving.fit()", True),
+        ("import helper\nhelper.fit()", True),
+        ("!python helper.py", True),
+    ],
+)
+def test_it_knows_whether_a_cell_may_save_something(notebook: Notebook, write: Any, source: str, saves: bool) -> None:
+    write("helper.py", "from jupyter_ext.hooks import torch")
+    write("plain.py", "def fit(): pass")
+    write("helper.csv", "save")
+    notebook.run(
+        "def fit(): pass\ndef keeps():\n    open('state', 'wb').write(b'')\ndef outer():\n    keeps()",
+        "class Model:\n    def fit(self): pass\nclass Saving:\n    def fit(self): self.dump()",
+        "model, saving = Model(), Saving()",
+    )
+    assert along(notebook, source).saves is saves
+
+
 def test_it_is_said_in_a_sentence() -> None:
     variables = [Variable("df", "DataFrame", Size(2**30, Accuracy.ABOUT)), Variable("x", "list", Size(2048))]
     variables += [Variable(name, "int", Size(5)) for name in "abcdef"]

@@ -97,7 +97,7 @@ export function SubmitForm({ submission, model }: SubmitFormProps): ReactElement
       )}
       {submission instanceof CellSubmission && <GoesAlong along={state.along} />}
       <div className="runai-Submit-fields">{BASIC.filter(applies).map(asked)}</div>
-      <DryRun found={state.refusal ? null : state.dryRun} values={state.values} />
+      <DryRun found={state.refusal ? null : state.dryRun} values={state.values} along={state.along} />
       <details open={open} onToggle={event => setOpen(event.currentTarget.open)}>
         <summary>{trans.__('More options')}</summary>
         {GROUPS.map(({ group, options }) => (
@@ -123,12 +123,17 @@ export function SubmitForm({ submission, model }: SubmitFormProps): ReactElement
 }
 
 /** The result of the dry run, or when it would run; the line keeps its height while there is none. */
-function DryRun({ found, values }: { found: SubmissionState['dryRun']; values: SubmissionState['values'] }) {
+function DryRun({
+  found,
+  values,
+  along
+}: Pick<SubmissionState, 'values' | 'along'> & { found: SubmissionState['dryRun'] }) {
   const trans = useTrans();
   const now = useNow();
   const times =
     values[SCHEDULE] && trans.__('%1, %2', timesInWords(values[SCHEDULE], trans), values[TIME_ZONE] ?? 'UTC');
-  const said = found && ('sentence' in found ? found.sentence : (times ?? outcome(found, now, trans)));
+  const saves = !(along && along !== 'waiting' && 'saves' in along) || along.saves;
+  const said = found && ('sentence' in found ? found.sentence : (times ?? outcome(found, saves, now, trans)));
   const kind = !found
     ? undefined
     : 'sentence' in found

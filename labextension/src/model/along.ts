@@ -11,12 +11,13 @@ export interface AlongVariable {
   size: { bytes: number; accuracy: 'exact' | 'about' | 'at least' };
 }
 
-/** The variables, the largest first; a sentence for each that cannot go along. */
+/** The variables, the largest first; a sentence for each that cannot go along; whether the cell may save anything. */
 export interface Along {
   variables: AlongVariable[];
   files: number;
   bytes: number;
   refused: string[];
+  saves: boolean;
 }
 
 /** Why it cannot be said. */

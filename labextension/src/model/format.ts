@@ -209,17 +209,21 @@ export function news(job: JobView, trans: Trans): string {
   return same ? job.reason.slice(word.length).replace(/^[\s.;:,]+/, '') : job.reason;
 }
 
-/** The outcome of a dry run. */
-export function outcome(found: DryRunView, now: number, trans: Trans): string {
+/** The outcome of a dry run. `saves`: whether what is sent may save anything while it runs. */
+export function outcome(found: DryRunView, saves: boolean, now: number, trans: Trans): string {
   if (!found.starts) {
     return join(likely(found, now, trans), found.reason).replace(/^./, letter => letter.toUpperCase());
   }
   const starts = found.after
     ? trans._n('Starts once %1 job has made room.', 'Starts once %1 jobs have made room.', found.after)
     : trans.__('Starts now.');
-  const over = trans.__(
-    'It is over quota: it is paused when another project needs its guaranteed GPUs, and loses what it has not saved.'
-  );
+  const over = saves
+    ? trans.__(
+        'It is over quota: it is paused when another project needs its guaranteed GPUs, and loses what it has not saved.'
+      )
+    : trans.__(
+        'It is over quota, and this cell saves nothing: when another project needs its guaranteed GPUs, the job is paused and later starts again from the beginning.'
+      );
   return found.over_quota ? `${starts} ${over}` : starts;
 }
 

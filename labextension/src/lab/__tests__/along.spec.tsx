@@ -53,7 +53,7 @@ class Notebook {
 
 const DF = { name: 'df', type: 'DataFrame', size: { bytes: 1.2 * 2 ** 30, accuracy: 'about' as const } };
 const LR = { name: 'lr', type: 'float', size: { bytes: 10, accuracy: 'exact' as const } };
-const FOUND: Along = { variables: [DF, LR], files: 3, bytes: 12288, refused: [] };
+const FOUND: Along = { variables: [DF, LR], files: 3, bytes: 12288, refused: [], saves: true };
 
 const said = (answer: Along | AlongUnknown) => ({
   status: 'ok',
@@ -154,11 +154,20 @@ describe('what goes along with a cell', () => {
     await waitFor(() => expect(notebook.asked).toHaveLength(1));
     const many = ['b', 'c', 'd', 'e'].map(name => ({ ...LR, name }));
     const refused = ["`conn` can't be sent.", "`lock` can't be sent."];
-    await answer(0, said({ variables: [DF, LR, ...many], files: 0, bytes: 0, refused }));
+    await answer(0, said({ variables: [DF, LR, ...many], files: 0, bytes: 0, refused, saves: true }));
     expect(along(dialog).textContent).toContain('c (float, 10 B) and 2 more.');
     expect(screen.getByText('All 6 variables').closest('details')!.open).toBe(false);
     expect(along(dialog).querySelectorAll('tbody tr')).toHaveLength(6);
     expect([...along(dialog).querySelectorAll('.runai-Field-problem')].map(node => node.textContent)).toEqual(refused);
+  });
+
+  it('tells beside the forecast that a cell over quota saves nothing', async () => {
+    server.dryRun = { ...server.dryRun, over_quota: true };
+    await open();
+    await waitFor(() => expect(notebook.asked).toHaveLength(1));
+    await screen.findByText(/^Starts now\. It is over quota: .* and loses what it has not saved\.$/);
+    await answer(0, said({ ...FOUND, saves: false }));
+    await screen.findByText(/^Starts now\. It is over quota, and this cell saves nothing: /);
   });
 
   it('says why the kernel cannot say it', async () => {
