@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
 from scheduler.api.convert import new_id
@@ -25,8 +27,11 @@ class NoticesHandler(ApiHandler):
     )
     async def put(self) -> None:
         sent = self.body(NoticesChoice)
+        saved = self.api.controller.notices.of(self.caller.name).choice
         nowhere = sent.channel is NoticeChannel.NONE
-        address = "" if nowhere else sent.address.strip()
+        address = "" if nowhere else (sent.address or "").strip()
+        if sent.address is None and sent.channel is saved.channel:
+            address = saved.address
         choice = NoticeChoice(sent.channel, address, tuple(dict.fromkeys(sent.events)), sent.shortest_success)
         if not nowhere:
             if self.api.courier is None:
@@ -39,13 +44,20 @@ class NoticesHandler(ApiHandler):
         self.answer(
             NoticesView(
                 channel=choice.channel,
-                address=choice.address,
+                address=_shown(choice),
                 events=list(choice.events),
                 shortest_success=choice.shortest_success,
                 waiting=len(box.waiting),
                 problem=box.problem,
             )
         )
+
+
+def _shown(choice: NoticeChoice) -> str:
+    if choice.channel in (NoticeChannel.NONE, NoticeChannel.EMAIL):
+        return choice.address
+    parts = urlsplit(choice.address)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/…"
 
 
 class NoticesTestHandler(ApiHandler):
@@ -59,7 +71,7 @@ class NoticesTestHandler(ApiHandler):
         boxes, courier = self.api.controller.notices, self.api.courier
         choice = boxes.of(self.caller.name).choice
         if choice.channel is NoticeChannel.NONE or courier is None:
-            raise Invalid("You have not chosen where notices go; `jupyter runai notices set` does.", field="channel")
+            raise Invalid("You have not chosen yet where notices go.", field="channel")
         await boxes.count(self.caller.name)
         text = "This is a test: notices of your jobs arrive here."
         notice = Notice(f"test:{new_id('n')}", None, JobId(""), "", "", text, self.api.clock())

@@ -33,9 +33,10 @@ def choose(options: argparse.Namespace) -> int:
     with connect() as client:
         before = client.notices()
         kept = {"events": before.events, "shortest_success": before.shortest_success}
-        address = "" if options.channel == "none" else options.address or _ask(options.channel)
+        same = before.channel.value == options.channel != "none"
+        address = "" if options.channel == "none" else options.address or _ask(options.channel, before.address * same)
         changed = {name: value for name, value in given.items() if value is not None}
-        choice = {"channel": options.channel, "address": address, **kept, **changed}
+        choice = {"channel": options.channel, "address": address or None, **kept, **changed}
         _print(client.choose_notices(NoticesChoice.model_validate(choice)))
     return 0
 
@@ -47,11 +48,12 @@ def test(options: argparse.Namespace) -> int:
     return 0 if tested.delivered else 1
 
 
-def _ask(channel: str) -> str:
+def _ask(channel: str, saved: str) -> str:
     """The address from the terminal or a pipe: the URL of a webhook is a secret, and belongs in no history."""
+    keep = f" (Enter keeps {clean(saved)})" if saved else ""
     if channel == "email":
-        return input("E-mail address: ").strip()
-    return (getpass.getpass("URL of the webhook: ") if sys.stdin.isatty() else sys.stdin.readline()).strip()
+        return input(f"E-mail address{keep}: ").strip()
+    return (getpass.getpass(f"URL of the webhook{keep}: ") if sys.stdin.isatty() else sys.stdin.readline()).strip()
 
 
 def _print(found: NoticesView) -> None:

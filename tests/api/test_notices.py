@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from scheduler.controller.noticing import MOST_PER_HOUR
 from scheduler.errors import Unavailable
 from scheduler.model import Notice, NoticeChoice
-from tests.api.conftest import Start
+from tests.api.conftest import CALLERS, Start
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-CHOICE = {"channel": "webhook", "address": "https://hooks.example.org/secret", "events": ["failed"]}
+URL = "https://hooks.example.org/secret"
+CHOICE = {"channel": "webhook", "address": URL, "events": ["failed"]}
 
 
 class Courier:
@@ -32,13 +33,33 @@ async def test_the_notices_of_a_user_do_not_exist_for_others(start: Start) -> No
     assert (refused.status_code, refused.json()["detail"]) == (422, "This scheduler delivers no notices.")
     service.app.settings["api"].courier = Courier()
     chosen = await owner.put("me/notices", json=CHOICE)
-    assert chosen.json() == {**CHOICE, "shortest_success": 600.0, "waiting": 0, "problem": ""}
+    hidden = {"address": "https://hooks.example.org/…", "shortest_success": 600.0, "waiting": 0, "problem": ""}
+    assert chosen.json() == {**CHOICE, **hidden}
     assert (await owner.get("me/notices")).json() == chosen.json()
     for other in ("mate", "stranger", "admin"):
         assert (await service.http[other].get("me/notices")).json()["address"] == ""
     await service.http["mate"].put("me/notices", json={"channel": "none"})
     assert (await owner.get("me/notices")).json() == chosen.json()
     assert "secret" not in (await service.http["admin"].get("audit")).text
+
+
+async def test_the_address_that_is_not_sent_is_kept_for_the_same_channel(start: Start) -> None:
+    service = await start()
+    api, owner = service.app.settings["api"], service.http["owner"]
+    api.courier = Courier()
+
+    async def choose(**choice: str) -> str:
+        assert (await owner.put("me/notices", json=choice)).status_code == 200
+        return str(api.controller.notices.of(CALLERS["owner"].name).choice.address)
+
+    assert await choose(channel="webhook", address=f"https://me:key@{URL[8:]}") == f"https://me:key@{URL[8:]}"
+    assert "key" not in (await owner.get("me/notices")).text
+    assert await choose(channel="webhook") == f"https://me:key@{URL[8:]}"
+    assert await choose(channel="slack") == ""
+    assert await choose(channel="email", address="ann@example.org") == "ann@example.org"
+    assert (await owner.get("me/notices")).json()["address"] == "ann@example.org"
+    assert await choose(channel="none") == ""
+    assert await choose(channel="email") == ""
 
 
 async def test_tests_count_as_messages(start: Start) -> None:

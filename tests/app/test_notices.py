@@ -287,7 +287,7 @@ def test_without_a_mail_server_there_is_no_e_mail(service: Service) -> None:
     refused = service.cli("notices", "set", "email", "ada@example.org", check=False)
     assert refused.stderr.startswith("This scheduler sends no e-mail")
     refused = service.cli("notices", "test", check=False)
-    assert refused.stderr.startswith("You have not chosen where notices go")
+    assert refused.stderr.startswith("You have not chosen yet where notices go.")
 
 
 @pytest.mark.parametrize(
