@@ -56,6 +56,9 @@ _JOBS = ("state", "project", "user", "mine", "find", "array", "schedule", "sort"
 
 ROUTES = (
     _route("GET", r"me"),
+    _route("GET", r"me/notices"),
+    _route("PUT", r"me/notices"),
+    _route("POST", r"me/notices/test"),
     _route("GET", r"pool"),
     _route("GET", r"projects"),
     _route("GET", r"jobs", *_JOBS),
@@ -148,6 +151,11 @@ class ProxyHandler(RunaiHandler):
 
     @authenticated
     @authorized
+    async def put(self, path: str) -> None:
+        await self._pass(path)
+
+    @authenticated
+    @authorized
     async def delete(self, path: str) -> None:
         await self._pass(path)
 
@@ -187,7 +195,7 @@ class ProxyHandler(RunaiHandler):
         ]
         headers = {name: self.request.headers[name] for name in _ASKED if name in self.request.headers}
         target = f"{quote(path)}?{urlencode(query)}" if query else quote(path)
-        content = self.request.body if route.method == "PATCH" else None
+        content = self.request.body if route.method in ("PATCH", "PUT") else None
         async with self.upstream.send(route.method, target, headers, streams=route.streams, content=content) as reply:
             self.set_status(reply.status_code)
             for name in _ANSWERED:

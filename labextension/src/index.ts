@@ -5,6 +5,7 @@ import { cellPlugin } from './lab/cell';
 import { commandsPlugin } from './lab/commands';
 import { executionsPlugin } from './lab/executions';
 import { modelPlugin } from './lab/model';
+import { noticesPlugin } from './lab/notices';
 import { notificationsPlugin } from './lab/notifications';
 import { panelPlugin } from './lab/panel';
 import { runningPlugin } from './lab/running';
@@ -25,6 +26,7 @@ export default [
   runningPlugin,
   statusPlugin,
   notificationsPlugin,
+  noticesPlugin,
   cardPlugin,
   welcomePlugin,
   activityPlugin

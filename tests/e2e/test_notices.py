@@ -2,24 +2,64 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from scheduler.client import Client
 from scheduler.schema import JobSubmit, JobView, ProjectEntry
 
 from .conftest import Hub, eventually
 from .test_first_light import client_of, in_the_lab, shot
+from .test_submit_dialog import THEMES
 
 __all__ = ["in_the_lab"]
 
 pytestmark = pytest.mark.needs("chromium")
 
 SETTINGS = ".jupyter/lab/user-settings/jupyter-runai/notifications.jupyterlab-settings"
+
+
+def test_where_notices_go_is_chosen_in_a_dialog(hub: Hub, in_the_lab: Callable[..., Page]) -> None:
+    page = in_the_lab("gus")
+    dialog = _open_the_dialog(page)
+    expect(dialog.get_by_label("Send notices by")).to_be_focused()
+    page.keyboard.type("Slack")
+    url = dialog.get_by_label("URL of the webhook")
+    url.fill("hooks.invalid")
+    page.keyboard.press("Enter")
+    expect(dialog).to_contain_text("This is no URL of a webhook; it begins with https://.")
+    expect(url).to_be_focused()
+    url.fill("https://hooks.invalid/T0/secret")
+    dialog.get_by_label("runs again").uncheck()
+    dialog.get_by_role("button", name="Save and send a test").click()
+    expect(dialog.get_by_role("status")).to_contain_text(re.compile(r"\w\."))
+    expect(dialog.get_by_role("status")).to_have_attribute("data-kind", "refused")
+    shot(page, "notices")
+    dialog.get_by_role("button", name="Save", exact=True).click()
+    expect(dialog).to_have_count(0)
+    themes: Path = hub.folder / "users" / "gus" / THEMES
+    themes.parent.mkdir(parents=True, exist_ok=True)
+    themes.write_text(json.dumps({"theme": "JupyterLab Dark"}))
+    page.set_viewport_size({"width": 640, "height": 900})
+    page.reload()
+    dialog = _open_the_dialog(page)
+    expect(dialog.get_by_label("Send notices by")).to_have_value("slack")
+    expect(url).to_have_attribute("placeholder", "https://hooks.invalid/…")
+    expect(url).to_have_value("")
+    expect(dialog.get_by_label("runs again")).not_to_be_checked()
+    shot(page, "notices-dark-narrow")
+
+
+def _open_the_dialog(page: Page) -> Locator:
+    page.get_by_role("menuitem", name="Settings", exact=True).click()
+    page.get_by_role("menuitem", name="GPU Pool Notices…").click()
+    return page.locator(".jp-Dialog", has_text="Notices of your jobs")
 
 
 def _is_running(client: Client, job: JobView) -> bool:

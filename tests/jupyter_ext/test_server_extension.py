@@ -50,6 +50,8 @@ async def refused(fetch: Any, *path: str, **options: Any) -> tuple[int, Any]:
 
 PATHS = {
     "me": "me",
+    "me/notices": "me/notices",
+    "me/notices/test": "me/notices/test",
     "pool": "pool",
     "projects": "projects",
     "jobs": "jobs",
@@ -92,7 +94,7 @@ def test_each_parameter_of_a_query_is_forwarded(route: Route) -> None:
 async def test_every_request_needs_a_login(route: Any, jp_fetch: Any) -> None:
     path = ("runai", "api", "v1", *PATHS[route.path].split("/"))
     options: dict[str, Any] = {"method": route.method, "headers": {"Authorization": "token wrong"}}
-    if route.method in ("POST", "PATCH"):
+    if route.method in ("POST", "PATCH", "PUT"):
         options["body"] = ""
     code, _ = await refused(jp_fetch, *path, **options)
     assert code == 403

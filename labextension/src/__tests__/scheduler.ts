@@ -14,6 +14,9 @@ import type {
   Me,
   NodeDrain,
   NodeGpus,
+  NoticesChoice,
+  NoticesTested,
+  NoticesView,
   NodeMove,
   OutputFile,
   PoolFile,
@@ -73,6 +76,16 @@ export class Scheduler implements ITransport {
   forecast: DemandForecast | null = null;
   whatIf: WhatIfReport | null = null;
   readonly simulated: WhatIfAsk[] = [];
+  notices: NoticesView = {
+    channel: 'none',
+    address: '',
+    events: ['failed', 'succeeded', 'cancelled', 'paused', 'resumed'],
+    shortest_success: 600,
+    waiting: 0,
+    problem: ''
+  };
+  readonly chosen: NoticesChoice[] = [];
+  tested: NoticesTested = { delivered: true, message: 'The test notice was accepted.' };
   gpus: NodeGpus = { node: 'n1', measured: false, gpus: [] };
   history: GpuHistory = { node: 'n1', gpu: 0, measured: true, since: 0, until: 3600, step: 10, points: [] };
   me: Me = {
@@ -124,6 +137,19 @@ export class Scheduler implements ITransport {
         this.set({ ...this.jobs.get(id)!, ...(JSON.parse(String(init.body)) as Pick<JobView, 'priority'>) });
       }
       return this._job(id, what, url, init.method ?? 'GET');
+    }
+    if (url.pathname === '/me/notices' && init.body) {
+      const choice = JSON.parse(String(init.body)) as NoticesChoice;
+      this.chosen.push(choice);
+      const kept = choice.channel === this.notices.channel ? this.notices.address : '';
+      if (choice.channel !== 'none' && !(choice.address ?? kept)) {
+        return json({ detail: 'This is no URL of a webhook; it begins with https://.', field: 'address' }, 422);
+      }
+      const hidden = choice.channel === 'email' ? choice.address : 'https://hooks.example.org/…';
+      this.notices = { ...this.notices, ...choice, address: (choice.address && hidden) ?? kept };
+    }
+    if (url.pathname.startsWith('/me/notices')) {
+      return json(url.pathname.endsWith('/test') ? this.tested : this.notices);
     }
     if (url.pathname === '/usage/forecast') {
       return json(this.forecast);

@@ -10,6 +10,7 @@ import { ILauncher } from '@jupyterlab/launcher';
 import { IStateDB } from '@jupyterlab/statedb';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
+import type { Message } from '@lumino/messaging';
 import type { ReactElement } from 'react';
 import { TransContext } from '../components/hooks';
 import { SubmitForm } from '../components/submit';
@@ -209,6 +210,12 @@ export async function submitDialog<T>(
   return dialog.sent;
 }
 
+/** Its first field takes the focus only when the browser is idle: until then the dialog itself has it, for Escape. */
+export function takeFocus(dialog: HTMLElement): void {
+  dialog.tabIndex = -1;
+  dialog.focus();
+}
+
 /** JupyterLab's dialog, which stays open while a job is submitted and when it is refused. */
 class SubmitDialog<T> extends Dialog<null> {
   sent: T | null = null;
@@ -231,6 +238,11 @@ class SubmitDialog<T> extends Dialog<null> {
     });
     this.addClass('runai-SubmitDialog');
     _submission.changed.connect(this._show, this);
+  }
+
+  protected override onAfterAttach(msg: Message): void {
+    super.onAfterAttach(msg);
+    takeFocus(this.node);
   }
 
   override resolve(index?: number): void {

@@ -655,6 +655,45 @@ export interface NotebookCellSubmit {
   id: string;
 }
 
+export type NoticeChannel = 'none' | 'email' | 'webhook' | 'slack' | 'teams';
+
+/** What a notice is about. cancelled and paused are by others, and resumed follows paused. */
+export type NoticeKind = 'failed' | 'succeeded' | 'cancelled' | 'paused' | 'resumed';
+
+/** The body of PUT /me/notices. cancelled and paused are by others; resumed follows paused. */
+export interface NoticesChoice {
+  /** where notices go; none: nowhere */
+  channel: NoticeChannel;
+  /** an e-mail address, or the URL of a webhook; null: the saved one of the channel */
+  address: string | null;
+  /** what to tell */
+  events: NoticeKind[];
+  /** tell a success only if it took at least this long from its submission */
+  shortest_success: number;
+}
+
+export interface NoticesTested {
+  delivered: boolean;
+  /** what happened */
+  message: string;
+}
+
+/** The choice of the caller, which nobody else sees. */
+export interface NoticesView {
+  /** where notices go; none: nowhere */
+  channel: NoticeChannel;
+  /** an e-mail address, or the host of a webhook, whose URL is a secret */
+  address: string;
+  /** what to tell */
+  events: NoticeKind[];
+  /** tell a success only if it took at least this long from its submission */
+  shortest_success: number;
+  /** notices that have not been delivered yet */
+  waiting: number;
+  /** why the last delivery failed; empty: it did not */
+  problem: string;
+}
+
 /** The session or job that holds a GPU or a share of one. Details that the caller may not see are null. */
 export interface Occupant {
   kind: 'session' | 'job';

@@ -15,6 +15,9 @@ import type {
   LogTimes,
   MetricsPage,
   NodeGpus,
+  NoticesChoice,
+  NoticesTested,
+  NoticesView,
   NodeMove,
   OutputFile,
   OutputList,
@@ -77,6 +80,20 @@ export class Client {
 
   me(): Promise<Me> {
     return this._json('me');
+  }
+
+  /** Where the caller is told of their jobs outside the browser. */
+  notices(): Promise<NoticesView> {
+    return this._json('me/notices');
+  }
+
+  /** Without an address, the saved one of the channel is kept. */
+  chooseNotices(choice: NoticesChoice): Promise<NoticesView> {
+    return this._json('me/notices', withJson('PUT', choice));
+  }
+
+  testNotices(): Promise<NoticesTested> {
+    return this._json('me/notices/test', { method: 'POST' });
   }
 
   pool(): Promise<PoolView> {
