@@ -7,6 +7,7 @@ import { amount, duration, percent } from '../model/format';
 import type { Trans } from '../trans';
 import { Card } from './card';
 import { Choice } from './choice';
+import { Guarantees, type Guarantee } from './guarantees';
 import { spanName, spanOf, type Span } from './spans';
 
 const RECORDED = ['week', 'month', 'this-month', 'last-month'] as const satisfies readonly Span[];
@@ -18,8 +19,7 @@ export function WhatIf({ client }: { client: Client }): ReactElement {
   const [projects, setProjects] = useState<string[]>([]);
   const [span, setSpan] = useState<RecordedSpan>('month');
   const [gpus, setGpus] = useState('');
-  const [project, setProject] = useState('');
-  const [guaranteed, setGuaranteed] = useState('');
+  const [guarantees, setGuarantees] = useState<readonly Guarantee[]>([]);
   const [report, setReport] = useState<WhatIfReport | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
   const [running, setRunning] = useState(false);
@@ -37,13 +37,14 @@ export function WhatIf({ client }: { client: Client }): ReactElement {
   }, [client]);
   const simulate = (event: FormEvent) => {
     event.preventDefault();
-    const wrong = problemOf(gpus, project, guaranteed, trans);
+    const wrong = problemOf(gpus, guarantees, trans);
     setProblem(wrong);
     if (wrong !== null) {
       return;
     }
     const { since, until } = spanOf(span, Date.now() / 1000);
-    const change = { since, until, gpus: Number(gpus), guaranteed: project ? { [project]: Number(guaranteed) } : {} };
+    const guaranteed = Object.fromEntries(guarantees.map(([project, promised]) => [project, Number(promised)]));
+    const change = { since, until, gpus: Number(gpus), guaranteed };
     const control = (abort.current = new AbortController());
     setRunning(true);
     client
@@ -69,27 +70,8 @@ export function WhatIf({ client }: { client: Client }): ReactElement {
               onChange={event => setGpus(event.target.value)}
             />
           </div>
-          <div className="runai-Editor-field">
-            <label htmlFor={`${id}-project`}>{trans.__('Guarantee of')}</label>
-            <Choice
-              id={`${id}-project`}
-              value={project}
-              values={['', ...projects]}
-              name={one => one || trans.__('no project')}
-              set={setProject}
-            />
-          </div>
-          <div className="runai-Editor-field">
-            <label htmlFor={`${id}-guaranteed`}>{trans.__('Guaranteed GPUs')}</label>
-            <input
-              id={`${id}-guaranteed`}
-              inputMode="decimal"
-              disabled={!project}
-              value={guaranteed}
-              onChange={event => setGuaranteed(event.target.value)}
-            />
-          </div>
         </div>
+        <Guarantees projects={projects} value={guarantees} set={setGuarantees} />
         <div className="runai-WhatIf-buttons">
           <button type="submit" className="runai-Button runai-Primary" disabled={running}>
             {trans.__('Simulate')}
@@ -114,16 +96,16 @@ export function WhatIf({ client }: { client: Client }): ReactElement {
   );
 }
 
-function problemOf(gpus: string, project: string, guaranteed: string, trans: Trans): string | null {
+function problemOf(gpus: string, guarantees: readonly Guarantee[], trans: Trans): string | null {
   const more = Number(gpus);
-  const promised = Number(guaranteed);
   if (!(Number.isInteger(more) && more >= 0)) {
     return trans.__('Enter a whole number of GPUs to add, such as 8.');
   }
-  if (project && (guaranteed.trim() === '' || !(promised >= 0 && Number.isFinite(promised)))) {
-    return trans.__('Enter the GPUs that %1 would be guaranteed, such as 8.', project);
+  const missing = guarantees.find(([, gpus]) => gpus.trim() === '' || !(Number(gpus) >= 0 && isFinite(Number(gpus))));
+  if (missing) {
+    return trans.__('Enter the GPUs that %1 would be guaranteed, such as 8.', missing[0]);
   }
-  return more > 0 || project ? null : trans.__('Enter a number of GPUs to add, or choose a project.');
+  return more > 0 || guarantees.length > 0 ? null : trans.__('Enter a number of GPUs to add, or choose a project.');
 }
 
 function Result({ report }: { report: WhatIfReport }): ReactElement {

@@ -19,8 +19,10 @@ function side(gpus: number, wait: number): SideView {
   return { gpus, use: 0.5, total: outcome, by_project: { vision: outcome }, never_started: 0 };
 }
 
-async function opened(): Promise<Scheduler> {
+async function opened(...further: string[]): Promise<Scheduler> {
   const scheduler = new Scheduler();
+  const [vision] = scheduler.projects;
+  scheduler.projects = [vision!, ...further.map(name => ({ ...vision!, name }))];
   scheduler.whatIf = {
     since: 0,
     until: 1,
@@ -44,7 +46,7 @@ it('shows the recorded jobs with and without the change', async () => {
   const scheduler = await opened();
   fill('More GPUs', '8');
   fill('Guarantee of', 'vision');
-  fill('Guaranteed GPUs', '4');
+  fill('Guaranteed GPUs of vision', '4');
   fireEvent.click(screen.getByText('Simulate'));
   expect(screen.getByRole('progressbar', { name: 'Simulating' })).toBeTruthy();
   const table = await screen.findByRole('table', { name: 'All projects' });
@@ -57,6 +59,25 @@ it('shows the recorded jobs with and without the change', async () => {
   expect([...bars].map(bar => bar.getAttribute('width'))).toEqual(['100%', `${(100 * 60) / 660}%`]);
   expect(screen.getByText(/2 jobs had not ended/)).toBeTruthy();
   await waitFor(() => expect(screen.queryByRole('progressbar')).toBeNull());
+});
+
+it('takes a guarantee for each of several projects', async () => {
+  const scheduler = await opened('speech', 'text');
+  const choices = () => screen.getAllByLabelText<HTMLSelectElement>('Guarantee of');
+  fill('Guarantee of', 'vision');
+  fireEvent.change(choices()[1]!, { target: { value: 'speech' } });
+  expect([...choices()[1]!.options].map(option => option.value)).toEqual(['', 'speech', 'text']);
+  fireEvent.change(choices()[2]!, { target: { value: 'text' } });
+  expect(choices()).toHaveLength(3);
+  fill('Guaranteed GPUs of vision', '4');
+  fill('Guaranteed GPUs of speech', '0');
+  fireEvent.click(screen.getByText('Simulate'));
+  expect(screen.getByRole('alert').textContent).toBe('Enter the GPUs that text would be guaranteed, such as 8.');
+  fireEvent.change(choices()[2]!, { target: { value: '' } });
+  expect(choices().map(choice => choice.value)).toEqual(['vision', 'speech', '']);
+  fireEvent.click(screen.getByText('Simulate'));
+  await screen.findByRole('table', { name: 'All projects' });
+  expect(scheduler.simulated).toMatchObject([{ gpus: 0, guaranteed: { vision: 4, speech: 0 } }]);
 });
 
 it.each([
