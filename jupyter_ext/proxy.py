@@ -68,6 +68,7 @@ ROUTES = (
     _route("GET", rf"{_JOB}/explain"),
     _route("GET", rf"{_JOB}/logs", "rank", "attempt", "offset", "limit", "follow", streams=True),
     _route("GET", rf"{_JOB}/log-times", "rank", "attempt", "offset"),
+    _route("GET", rf"{_JOB}/gpu-use", "attempt", "points"),
     _route("GET", rf"{_JOB}/display", "attempt", "log", "display"),
     _route("GET", rf"{_JOB}/metrics", "offset"),
     _route("GET", r"reports", "job"),

@@ -57,6 +57,7 @@ VIEWS = (
     schema.BuildQuotaEntry,
     schema.NodeGpus,
     schema.GpuHistory,
+    schema.JobGpuUse,
 )
 """What the front end reads; whatever these refer to comes along."""
 

@@ -23,6 +23,7 @@ from scheduler.api.displays import DisplayHandler
 from scheduler.api.events import EventsHandler, StreamHandler
 from scheduler.api.forecast import ForecastHandler
 from scheduler.api.gpus import GpuHistoryHandler, NodeGpusHandler
+from scheduler.api.gpuuse import JobGpuUseHandler
 from scheduler.api.jobs import (
     ArraysHandler,
     CancelHandler,
@@ -103,6 +104,7 @@ ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/api/v1/jobs/{job_id}/resume", ResumeHandler),
     ("/api/v1/jobs/{job_id}/logs", LogHandler),
     ("/api/v1/jobs/{job_id}/log-times", LogTimesHandler),
+    ("/api/v1/jobs/{job_id}/gpu-use", JobGpuUseHandler),
     ("/api/v1/jobs/{job_id}/display", DisplayHandler),
     ("/api/v1/jobs/{job_id}/metrics", ReportHandler),
     ("/api/v1/reports", LatestReportsHandler),

@@ -14,7 +14,7 @@ from scheduler.cli.text import STATE_STYLES, Screen, ago, amount, clean, gpus, t
 from scheduler.model import JobState, duration
 
 if TYPE_CHECKING:
-    from scheduler.schema import AttemptView, GpuView, JobView, Occupant, PoolView
+    from scheduler.schema import AttemptView, GpuView, JobGpuUse, JobView, Occupant, PoolView
 
 QUEUE = 20
 """The most waiting jobs that are shown."""
@@ -147,16 +147,17 @@ def _queue(screen: Screen, waiting: Iterable[JobView]) -> None:
 def _job(options: argparse.Namespace) -> int:
     with connect() as client:
         job = client.job(options.job)
-    if options.output:
-        from scheduler.cli.formats import emit
+        if options.output:
+            from scheduler.cli.formats import emit
 
-        emit(job, options.output)
-        return 0
+            emit(job, options.output)
+            return 0
+        use = client.gpu_use(job.id) if job.gpus and job.attempts else None
     screen = Screen()
     now = time.time()
     state = screen.style(job.state.value, STATE_STYLES.get(job.state.value))
     screen.line(f"{screen.style(clean(job.name), 'strong')}  {job.id}  {state}")
-    for label, value in _facts(job, now):
+    for label, value in [*_facts(job, now), *_gpu_use(use)]:
         screen.line(f"  {label:<10}  {clean(value)}")
     if job.attempts:
         screen.line()
@@ -186,6 +187,19 @@ def _facts(job: JobView, now: float) -> Iterable[tuple[str, str]]:
         yield "ended", _moment(job.ended, now)
     if job.exit_code is not None:
         yield "exit code", str(job.exit_code)
+
+
+def _gpu_use(use: JobGpuUse | None) -> Iterable[tuple[str, str]]:
+    """Of the latest attempt, as far as it was measured."""
+    points = [point for gpu in use.gpus for point in gpu.points] if use else []
+    busy = [point.utilisation for point in points if point.utilisation is not None]
+    used = [point.used_memory_gib for point in points if point.used_memory_gib is not None]
+    parts = [
+        *([f"{sum(busy) / len(busy):.0%} on average"] if busy else []),
+        *([f"{amount(round(max(used), 1))} GiB of memory at most"] if used else []),
+    ]
+    if parts:
+        yield "GPU use", ", ".join(parts)
 
 
 def _moment(at: float, now: float) -> str:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
-from scheduler.client import calls, noticecalls, schedulecalls, sessioncalls
+from scheduler.client import calls, nodecalls, noticecalls, schedulecalls, sessioncalls
 from scheduler.client.calls import Call, Stream
 from scheduler.client.finding import Address, find
 from scheduler.client.refusals import error_of, unreachable
@@ -58,11 +58,11 @@ class AsyncClient:
     usage = _method(calls.usage)
     usage_table = _method(calls.usage_table)
     record = _method(calls.record)
-    drain = _method(calls.drain)
-    undrain = _method(calls.undrain)
-    move_node = _method(calls.move_node)
-    node_gpus = _method(calls.node_gpus)
-    gpu_history = _method(calls.gpu_history)
+    drain = _method(nodecalls.drain)
+    undrain = _method(nodecalls.undrain)
+    move_node = _method(nodecalls.move_node)
+    node_gpus = _method(nodecalls.node_gpus)
+    gpu_history = _method(nodecalls.gpu_history)
     users = _method(calls.users)
     set_user_quota = _method(calls.set_user_quota)
     set_group_quota = _method(calls.set_group_quota)
@@ -88,6 +88,7 @@ class AsyncClient:
     outputs = _method(calls.outputs)
     metrics = _method(calls.metrics)
     log_times = _method(calls.log_times)
+    gpu_use = _method(calls.gpu_use)
     notices = _method(noticecalls.notices)
     choose_notices = _method(noticecalls.choose_notices)
     test_notices = _method(noticecalls.test_notices)

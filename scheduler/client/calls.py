@@ -26,17 +26,14 @@ from scheduler.schema import (
     DisplayLine,
     DryRunView,
     Explanation,
-    GpuHistory,
     JobChange,
+    JobGpuUse,
     JobPage,
     JobSubmit,
     JobView,
     LogTimes,
     Me,
     MetricsPage,
-    NodeDrain,
-    NodeGpus,
-    NodeMove,
     OutputFile,
     OutputList,
     PoolFile,
@@ -138,36 +135,6 @@ def record(since: float | None = None, until: float | None = None) -> Call[dict[
     """The pool and the jobs that ran in a span of time, for a what-if simulation."""
     params = _given(since=since, until=until)
     return Call("GET", "usage/record", lambda response: dict(response.json()), params=params, patient=True)
-
-
-def drain(node: str, reason: str = "") -> Call[None]:
-    """Drain a node: it gets no new work, and running work continues to its end."""
-    return Call("PUT", f"nodes/{quote(node)}/drain", _nothing, **_json(NodeDrain(reason=reason)))
-
-
-def undrain(node: str) -> Call[None]:
-    """Let a drained node accept new work again."""
-    return Call("DELETE", f"nodes/{quote(node)}/drain", _nothing, repeatable=False)
-
-
-def move_node(node: str, node_pool: str, preview: bool = False) -> Call[Applied]:
-    """Move a node to another node pool; with `preview` only return what that would change."""
-    params = {"preview": "true"} if preview else {}
-    body = NodeMove(node_pool=node_pool)
-    return Call("PUT", f"nodes/{quote(node)}/node-pool", _view(Applied), params=params, patient=True, **_json(body))
-
-
-def node_gpus(node: str) -> Call[NodeGpus]:
-    """What the GPUs of a node report, and the processes that use them."""
-    return Call("GET", f"nodes/{quote(node)}/gpus", _view(NodeGpus))
-
-
-def gpu_history(
-    node: str, gpu: int, *, since: float | None = None, until: float | None = None, points: int | None = None
-) -> Call[GpuHistory]:
-    """The use of a GPU over time (seconds since 1970; default: the last hour), as about `points` spans."""
-    params = _given(since=since, until=until, points=points)
-    return Call("GET", f"nodes/{quote(node)}/gpus/{gpu}/history", _view(GpuHistory), params=params)
 
 
 def users(*, find: str | None = None, limit: int | None = None, after: str | None = None) -> Call[UserList]:
@@ -313,6 +280,12 @@ def log(
     """A page of a worker's output, from byte `offset` on; empty where there is no more (yet)."""
     params = _given(rank=rank, attempt=attempt, offset=offset, limit=limit)
     return Call("GET", _logs(job_id), lambda response: response.content, params=params)
+
+
+def gpu_use(job_id: str, *, attempt: int | None = None, points: int | None = None) -> Call[JobGpuUse]:
+    """The use of the GPUs of a job while an attempt held them."""
+    path = f"jobs/{quote(job_id, safe='')}/gpu-use"
+    return Call("GET", path, _view(JobGpuUse), params=_given(attempt=attempt, points=points))
 
 
 def log_times(job_id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0) -> Call[LogTimes]:

@@ -1,7 +1,7 @@
 """The validated types of the API under `/api/v1` and of the pool file. OpenAPI is generated from them."""
 
 from scheduler.schema.events import Event, PoolFigures, StreamShows, ViewFigures, WaitingView
-from scheduler.schema.gpus import GpuHistory, GpuMeasures, GpuPoint, GpuProcessView, NodeGpus
+from scheduler.schema.gpus import GpuHistory, GpuMeasures, GpuPoint, GpuProcessView, JobGpuUse, NodeGpus, WorkerGpuUse
 from scheduler.schema.jobs import (
     ATTEMPT_LINE,
     ArrayView,
@@ -135,6 +135,7 @@ __all__ = [
     "HolderJob",
     "JobChange",
     "JobCounts",
+    "JobGpuUse",
     "JobPage",
     "JobSubmit",
     "JobView",
@@ -199,5 +200,6 @@ __all__ = [
     "WhatIfReport",
     "WindowEntry",
     "Wire",
+    "WorkerGpuUse",
     "WorkerView",
 ]

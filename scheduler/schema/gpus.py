@@ -70,3 +70,25 @@ class GpuHistory(Wire):
     until: float
     step: int = Field(description="the length of each span, in seconds")
     points: list[GpuPoint]
+
+
+class WorkerGpuUse(Wire):
+    """A GPU that a worker of a job holds or held. Spans in which it was not measured are left out."""
+
+    rank: int
+    node: str
+    gpu: int
+    points: list[GpuPoint]
+
+
+class JobGpuUse(Wire):
+    """The use of the GPUs of an attempt from its start to its end, or until now: the first 64 of those that it held, in
+    the order of ranks. Before the first start, `attempt` is 0."""
+
+    attempt: int
+    since: float
+    until: float
+    step: int = Field(description="the length of each span, in seconds; 0: no GPU was measured")
+    held: int = Field(description="the number of GPUs")
+    shared: bool = Field(False, description="it held a part of a GPU: the figures are those of the whole GPU")
+    gpus: list[WorkerGpuUse]

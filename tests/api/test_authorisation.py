@@ -66,6 +66,7 @@ POST   /api/v1/jobs/{job_id}/cancel          401 401 403 403 200 403 404 200 401
 POST   /api/v1/jobs/{job_id}/pause           401 401 403 403 200 403 404 200 401
 POST   /api/v1/jobs/{job_id}/resume          401 401 403 403 200 403 404 200 401
 GET    /api/v1/jobs/{job_id}/logs            401 401 403 403 200 403 404 403 401
+GET    /api/v1/jobs/{job_id}/gpu-use         401 401 403 200 200 200 404 200 401
 GET    /api/v1/jobs/{job_id}/log-times       401 401 403 403 200 403 404 403 401
 GET    /api/v1/jobs/{job_id}/display         401 401 403 403 200 403 404 403 401
 GET    /api/v1/jobs/{job_id}/metrics         401 401 403 403 200 403 404 403 401

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from scheduler.errors import NotFound
 from tests.app.conftest import Service
 from tests.telemetry.standin import gpus_file, library, reporting
 
@@ -89,6 +90,25 @@ def test_gpus_are_measured_and_one_that_fails_gets_no_job_until_it_recovers(serv
     assert f"(scheduler)  GPU {node}/1 works again and gets work." in audit
 
 
+def test_the_gpu_use_of_a_job_is_that_of_its_gpus_while_it_held_them(service: Service, gpus: Gpus) -> None:
+    gpus.report(*map(reporting, range(3)))
+    service.start()
+    job = service.cli("submit", "--no-files", "--gpus", "2", "--retries", "1", "--", "sleep", "1000").stdout.strip()
+    with service.client() as client:
+        service.until(lambda: (use := client.gpu_use(job)).gpus and all(gpu.points for gpu in use.gpus))
+        use, (attempt,) = client.gpu_use(job), client.job(job).attempts
+        (worker,) = attempt.workers
+        assert (use.attempt, use.since, use.held, use.shared, use.step) == (1, attempt.started, 2, False, 10)
+        assert [(gpu.rank, gpu.node, gpu.gpu) for gpu in use.gpus] == [(0, worker.node, gpu) for gpu in worker.gpus]
+        assert {point.utilisation for gpu in use.gpus for point in gpu.points} == {0.37}
+        assert "GPU use     37% on average, 1 GiB of memory at most" in service.cli("status", job).stdout
+        with pytest.raises(NotFound):
+            client.gpu_use(job, attempt=2)
+        client.cancel(job)
+        service.until(lambda: client.job(job).ended)
+        assert client.gpu_use(job).until == client.job(job).attempts[0].ended
+
+
 def test_dcgm_mapping_dir_has_the_jobs_of_each_gpu(service: Service, gpus: Gpus) -> None:
     gpus.report(*(reporting(n) for n in range(3)))
     folder = service.work / "jobs-of-gpus"
@@ -112,3 +132,8 @@ def test_declared_gpus_are_not_measured(service: Service) -> None:
     assert found["gpus"][0]["utilisation"] is None
     history = ask(service, f"api/v1/nodes/{node}/gpus/0/history")
     assert (history["measured"], history["points"]) == (False, [])
+    job = service.cli("submit", "--no-files", "--gpus", "1", "--", "true").stdout.strip()
+    service.until(lambda: ask(service, f"api/v1/jobs/{job}")["state"] == "succeeded")
+    use = ask(service, f"api/v1/jobs/{job}/gpu-use")
+    assert (use["step"], use["held"], [gpu["points"] for gpu in use["gpus"]]) == (0, 1, [[]])
+    assert "GPU use" not in service.cli("status", job).stdout

@@ -1,4 +1,5 @@
-"""The GPUs of a machine on the administrator's page: a library in the place of the driver's reports them."""
+"""The GPUs of a machine on the administrator's page, and those of a job in JupyterLab: a library in the place of the
+driver's reports them."""
 
 from __future__ import annotations
 
@@ -6,21 +7,24 @@ import math
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
+from scheduler.schema import JobSubmit
 from scheduler.telemetry import GpuSample, Throttle
 from scheduler.telemetry.history import HistoryFiles
 from scheduler.telemetry.records import span_of
 from tests.telemetry.standin import gpus_file, library, reporting
 
-from .conftest import Hub, LogIn, _free_port, start_hub, stop_hub
+from .conftest import Hub, LogIn, _free_port, eventually, start_hub, stop_hub
+from .test_accessibility import Audit
 from .test_administration import api, shots
+from .test_first_light import client_of, in_the_lab, shot
 
-__all__ = ["library"]
+__all__ = ["in_the_lab", "library"]
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -117,3 +121,25 @@ def test_a_gpu_that_fails_and_recovers_is_on_the_page_as_it_happens_and_in_the_a
     expect(entries.nth(0)).to_contain_text(re.compile("scheduler.*GPU .*-train/1 works again and gets work"))
     expect(entries.nth(1)).to_contain_text(re.compile("GPU .*-train/1 fails and gets no more work. 1 uncorrectable"))
     shots(page, "admin-failing-audit")
+
+
+def test_a_job_shows_how_its_gpus_are_used(hub: Hub, in_the_lab: Callable[..., Page]) -> None:
+    page = in_the_lab("admin")
+    with client_of(hub, "admin") as client:
+        job = client.submit(JobSubmit(name="digits", command=["sleep", "600"], gpus=2))
+        page.get_by_role("tab", name="GPU pool").click()
+        row = page.locator(f".runai-Job[data-job='{job.id}']")
+        expect(row).to_have_attribute("data-state", "running")
+        eventually(lambda: all(gpu.points for gpu in client.gpu_use(job.id).gpus))
+        row.hover()
+        row.get_by_role("button", name="Open digits").click()
+        view = page.locator(".runai-JobPage")
+        view.get_by_role("tab", name="Metrics").click()
+        use = view.get_by_role("region", name="GPU use")
+        expect(use.get_by_role("figure", name=re.compile("^Utilisation"))).to_contain_text("37%")
+        expect(use.get_by_role("figure", name=re.compile("^Memory"))).to_contain_text("1 GiB")
+        audit = Audit(page)
+        audit.look("GPU use", ".runai-GpuUse")
+        audit.finish()
+        shot(page, "job-gpu-use")
+        client.cancel(job.id)

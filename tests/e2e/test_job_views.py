@@ -311,6 +311,7 @@ def test_a_job_has_a_view_of_its_own_which_comes_back_after_a_reload(hub: Hub, i
     view.get_by_role("tab", name="Overview").focus()
     page.keyboard.press("ArrowRight")
     expect(view.locator(".runai-LineChart")).to_contain_text("0.25 at step 2")
+    expect(view.get_by_role("region", name="GPU use")).to_contain_text("The GPUs of this pool are declared")
     shot(page, "job-metrics")
     page.keyboard.press("ArrowRight")
     view.get_by_label("Rank").select_option("1")

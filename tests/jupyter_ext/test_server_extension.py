@@ -59,6 +59,7 @@ PATHS = {
     r"jobs/[A-Za-z0-9_-]+/explain": "jobs/j1/explain",
     r"jobs/[A-Za-z0-9_-]+/logs": "jobs/j1/logs",
     r"jobs/[A-Za-z0-9_-]+/log-times": "jobs/j1/log-times",
+    r"jobs/[A-Za-z0-9_-]+/gpu-use": "jobs/j1/gpu-use",
     r"jobs/[A-Za-z0-9_-]+/display": "jobs/j1/display",
     r"jobs/[A-Za-z0-9_-]+/metrics": "jobs/j1/metrics",
     r"jobs/[A-Za-z0-9_-]+/outputs": "jobs/j1/outputs",

@@ -7,6 +7,7 @@ import type {
   Event as PoolEvent,
   Explanation,
   GpuHistory,
+  JobGpuUse,
   JobPage,
   JobState,
   JobSubmit,
@@ -86,6 +87,7 @@ export class Scheduler implements ITransport {
   };
   readonly chosen: NoticesChoice[] = [];
   tested: NoticesTested = { delivered: true, message: 'The test notice was accepted.' };
+  gpuUse: JobGpuUse = { attempt: 1, since: 0, until: 0, step: 0, held: 0, shared: false, gpus: [] };
   gpus: NodeGpus = { node: 'n1', measured: false, gpus: [] };
   history: GpuHistory = { node: 'n1', gpu: 0, measured: true, since: 0, until: 3600, step: 10, points: [] };
   me: Me = {
@@ -286,6 +288,9 @@ export class Scheduler implements ITransport {
     if (what === 'log-times') {
       const after = Number(url.searchParams.get('offset'));
       return json({ times: (this.lengths.get(id) ?? []).filter(([size]) => size > after) });
+    }
+    if (what === 'gpu-use') {
+      return json({ ...this.gpuUse, attempt: Number(url.searchParams.get('attempt')) });
     }
     if (what === 'metrics') {
       const points = this.reports.get(id) ?? [];

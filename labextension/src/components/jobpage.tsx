@@ -10,6 +10,7 @@ import { Figures, ProgressBar, Timeline, useReports } from './figures';
 import { Files } from './files';
 import { useFollowed } from './followed';
 import { useKeptFocus, useNow, usePool, useShown, useStill, useTrans, useUsage } from './hooks';
+import { GpuUse } from './gpuuse';
 import { ActionIcon, StateIcon } from './icons';
 import { Facts, mayAct, mayReadLog, VerbButtons, verbs, type JobActions } from './job';
 import { LogTab } from './logtab';
@@ -69,7 +70,12 @@ function Page({
         <Timeline job={job} now={now} />
       </Overview>
     ),
-    metrics: () => <Metrics client={client} job={job} line={line} state={state} />,
+    metrics: () => (
+      <>
+        <Metrics client={client} job={job} line={line} state={state} />
+        <GpuUse client={client} job={job} pool={state.pool} />
+      </>
+    ),
     log: () => <LogTab client={client} job={job} save={save} />,
     files: () => <Files client={client} job={job} />,
     why: () => <Why model={model} job={job} actions={actions} now={now} />

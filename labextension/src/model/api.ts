@@ -412,6 +412,23 @@ export interface JobCounts {
   paused: number;
 }
 
+/**
+ * The use of the GPUs of an attempt from its start to its end, or until now: the first 64 of those that it held, in
+ * the order of ranks. Before the first start, attempt is 0.
+ */
+export interface JobGpuUse {
+  attempt: number;
+  since: number;
+  until: number;
+  /** the length of each span, in seconds; 0: no GPU was measured */
+  step: number;
+  /** the number of GPUs */
+  held: number;
+  /** it held a part of a GPU: the figures are those of the whole GPU */
+  shared: boolean;
+  gpus: WorkerGpuUse[];
+}
+
 /** What a job runs: a notebook cell, a script, a whole notebook or any command. */
 export type JobKind = 'cell' | 'script' | 'notebook' | 'command';
 
@@ -1240,6 +1257,14 @@ export interface WindowEntry {
   timezone: string;
   /** GPUs; null: unlimited */
   guaranteed: number | null;
+}
+
+/** A GPU that a worker of a job holds or held. Spans in which it was not measured are left out. */
+export interface WorkerGpuUse {
+  rank: number;
+  node: string;
+  gpu: number;
+  points: GpuPoint[];
 }
 
 export interface WorkerView {

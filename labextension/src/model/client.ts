@@ -6,6 +6,7 @@ import type {
   DisplayLine,
   Explanation,
   GpuHistory,
+  JobGpuUse,
   JobPage,
   JobSubmit,
   JobView,
@@ -82,7 +83,6 @@ export class Client {
     return this._json('me');
   }
 
-  /** Where the caller is told of their jobs outside the browser. */
   notices(): Promise<NoticesView> {
     return this._json('me/notices');
   }
@@ -271,6 +271,10 @@ export class Client {
   async log(id: string, attempt: number, rank: number, offset: number, signal?: AbortSignal): Promise<Uint8Array> {
     const response = await this._send(logPath(id, 'logs', attempt, rank, offset), { signal });
     return new Uint8Array(await response.arrayBuffer());
+  }
+
+  gpuUse(id: string, attempt: number): Promise<JobGpuUse> {
+    return this._json(`jobs/${encodeURIComponent(id)}/gpu-use?attempt=${attempt}`);
   }
 
   /** The lengths that a worker's log had, from `offset` on, with their times. */

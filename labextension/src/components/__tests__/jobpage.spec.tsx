@@ -133,6 +133,23 @@ it('shows the log of each worker in each attempt, to search and download', async
   await vi.waitFor(() => expect(saved.map(([name, content]) => [name, content.size])).toEqual([['digits-1-1.log', 7]]));
 });
 
+it('draws how the GPUs of an attempt were used', async () => {
+  const scheduler = new Scheduler();
+  const [measured] = scheduler.history.points;
+  const points = [1200, 1210].map(start => ({ ...measured!, start, utilisation: 0.5, used_memory_gib: 12 }));
+  const gpus = [0, 1].map(rank => ({ rank, node: 'n1', gpu: rank, points }));
+  scheduler.gpuUse = { ...scheduler.gpuUse, since: 1200, until: 1220, step: 10, held: 2, gpus };
+  await page(scheduler, { ...RUNNING, total_gpus: 2 });
+  open('Metrics');
+  const chart = await screen.findByRole('figure', { name: /^Utilisation/ });
+  expect(chart.textContent).toContain('rank 1 · n1 GPU 1');
+  expect(screen.getByRole('figure', { name: /^Memory/ }).textContent).toMatch(/12\sGiB/);
+  expect(scheduler.asked.filter(asked => asked.includes('gpu-use'))).toEqual(['GET jobs/j/gpu-use?attempt=2']);
+  scheduler.gpuUse = { ...scheduler.gpuUse, step: 0, gpus: [] };
+  fireEvent.change(screen.getByLabelText('Attempt'), { target: { value: '1' } });
+  await screen.findByText('The GPUs of this pool are declared: their use is not measured.');
+});
+
 it('draws each metric over the steps, with values read out by keyboard', async () => {
   const scheduler = new Scheduler();
   const points = [4, 2, 1].map((loss, at) => ({ step: 10 * at, loss, time: at }));

@@ -1,0 +1,73 @@
+"""How the GPUs of a job were used while an attempt held them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from scheduler.api.access import Scope
+from scheduler.api.base import ApiHandler
+from scheduler.api.endpoint import endpoint
+from scheduler.api.gpus import MOST, point
+from scheduler.errors import NotFound
+from scheduler.model import ONE, Attempt, JobId, Node, NodeName
+from scheduler.schema import JobGpuUse, WorkerGpuUse
+from scheduler.telemetry import History, Inventory
+
+MOST_GPUS = 64
+"""The most GPUs of an answer."""
+
+
+class GpuUseQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    attempt: int | None = Field(None, ge=1, description="absent: the latest")
+    points: int = Field(240, ge=1, le=MOST, description="about how many points each GPU has at most")
+
+
+class JobGpuUseHandler(ApiHandler):
+    @endpoint(
+        "The use of the GPUs of a job while an attempt held them",
+        Scope.READ,
+        query=GpuUseQuery,
+        answer=JobGpuUse,
+        refuses=(NotFound,),
+    )
+    async def get(self, job_id: JobId) -> None:
+        query = self.query(GpuUseQuery)
+        job = self.access.visible_job(await self.find(job_id), job_id)
+        attempts = [each for each in job.attempts if query.attempt in (None, each.number)]
+        if query.attempt and not attempts:
+            raise NotFound(f"Job {job.id} has had {len(job.attempts)} attempts.", field="attempt")
+        if not attempts or attempts[-1].started is None:
+            self.answer(JobGpuUse(attempt=0, since=0, until=0, step=0, held=0, gpus=[]))
+            return
+        attempt, now = attempts[-1], self.api.clock()
+        nodes = {node.name: node for node in self.api.book.nodes}
+        self.answer(await asyncio.to_thread(_use, self.api.inventory, nodes, attempt, now, query.points))
+
+
+def _use(inventory: Inventory, nodes: Mapping[NodeName, Node], attempt: Attempt, now: float, points: int) -> JobGpuUse:
+    since, until = attempt.started or now, attempt.ended or now
+    held, step = 0, 0
+    gpus: list[WorkerGpuUse] = []
+    for rank, name, gpu, device in _gpus(attempt, nodes):
+        held += 1
+        if held > MOST_GPUS:
+            continue
+        history = None if device is None else inventory.history(device, since, until, points)
+        history = history or History(0, ())
+        step = max(step, history.step)
+        gpus.append(WorkerGpuUse(rank=rank, node=name, gpu=gpu, points=list(map(point, history.spans))))
+    shared = any(worker.share < ONE for worker in attempt.placement)
+    return JobGpuUse(attempt=attempt.number, since=since, until=until, step=step, held=held, shared=shared, gpus=gpus)
+
+
+def _gpus(attempt: Attempt, nodes: Mapping[NodeName, Node]) -> Iterator[tuple[int, NodeName, int, str | None]]:
+    """Rank, node, index and device of each GPU; no device where its node is gone or does not measure it."""
+    for rank, worker in enumerate(attempt.placement):
+        devices = nodes[worker.node].devices if worker.node in nodes else ()
+        for gpu in worker.gpus:
+            yield rank, worker.node, gpu, devices[gpu] if gpu < len(devices) else None
