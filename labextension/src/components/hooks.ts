@@ -1,6 +1,8 @@
 /** Hooks that every view uses: texts, the pool's state, the time, and a stable layout under the pointer. */
+import type { ISignal } from '@lumino/signaling';
 import {
   createContext,
+  useCallback,
   useContext,
   useEffect,
   useLayoutEffect,
@@ -20,14 +22,22 @@ export function useTrans(): Trans {
 }
 
 export function usePool(model: IPoolModel): PoolState {
+  return useChanging(model.stateChanged, () => model.state);
+}
+
+/** What `read` returns, again after each signal; it must return the same object while nothing has changed. */
+export function useChanging<S, T>(signal: ISignal<S, unknown>, read: () => T): T {
   return useSyncExternalStore(
-    changed => {
-      model.stateChanged.connect(changed);
-      return () => {
-        model.stateChanged.disconnect(changed);
-      };
-    },
-    () => model.state
+    useCallback(
+      changed => {
+        signal.connect(changed);
+        return () => {
+          signal.disconnect(changed);
+        };
+      },
+      [signal]
+    ),
+    read
   );
 }
 

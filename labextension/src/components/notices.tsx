@@ -1,16 +1,17 @@
 /** The form for notices outside the browser: by e-mail, Slack, Teams or a webhook. */
-import { useEffect, useId, useRef, useSyncExternalStore, type ReactElement, type ReactNode } from 'react';
+import { useEffect, useId, useRef, type ReactElement, type ReactNode } from 'react';
 import type { NoticeChannel, NoticeKind } from '../model/api';
 import type { Notices, NoticesState } from '../model/notices';
 import type { Trans } from '../trans';
-import { useTrans } from './hooks';
+import { useChanging, useTrans } from './hooks';
+import { Said } from './submit';
 
 const CHANNELS: readonly NoticeChannel[] = ['none', 'email', 'slack', 'teams', 'webhook'];
 const KINDS: readonly NoticeKind[] = ['failed', 'succeeded', 'cancelled', 'paused', 'resumed'];
 
 export function NoticesForm({ notices }: { notices: Notices }): ReactElement {
   const trans = useTrans();
-  const state = useNotices(notices);
+  const state = useChanging(notices.changed, () => notices.state);
   const form = useRef<HTMLDivElement>(null);
   const { channel, events, refusal } = state;
   useEffect(() => {
@@ -161,22 +162,10 @@ function Field({ name, label, help = '', state, children }: FieldProps): ReactEl
     <div className="runai-Field">
       <label htmlFor={id}>{label}</label>
       {children({ id, name, 'aria-invalid': problem !== null, 'aria-describedby': `${id}-said` })}
-      <div id={`${id}-said`} className={problem ? 'runai-Field-problem' : 'runai-Field-help'}>
-        {problem ?? help}
-      </div>
+      <Said id={`${id}-said`} problem={problem}>
+        {help}
+      </Said>
     </div>
-  );
-}
-
-function useNotices(notices: Notices): NoticesState {
-  return useSyncExternalStore(
-    changed => {
-      notices.changed.connect(changed);
-      return () => {
-        notices.changed.disconnect(changed);
-      };
-    },
-    () => notices.state
   );
 }
 

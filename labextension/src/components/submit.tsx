@@ -1,5 +1,5 @@
 /** The form for a job: what to run, common options, and further options in collapsed sections. */
-import { useEffect, useId, useRef, useState, useSyncExternalStore, type ReactElement } from 'react';
+import { useEffect, useId, useRef, useState, type ReactElement } from 'react';
 import { CellSubmission } from '../model/cellsubmission';
 import { bytes, outcome } from '../model/format';
 import { OPTIONS, type OfferKind, type SubmitOption } from '../model/options';
@@ -16,7 +16,7 @@ import {
 } from '../model/submission';
 import type { Trans } from '../trans';
 import { GoesAlong } from './along';
-import { useNow, usePool, useTrans } from './hooks';
+import { useChanging, useNow, usePool, useTrans } from './hooks';
 import { TemplateRow } from './templates';
 import { TimesField } from './timesfield';
 
@@ -41,7 +41,7 @@ export interface SubmitFormProps {
 export function SubmitForm({ submission, model }: SubmitFormProps): ReactElement {
   const trans = useTrans();
   const pool = usePool(model);
-  const state = useSubmission(submission);
+  const state = useChanging(submission.changed, () => submission.state);
   const form = useRef<HTMLDivElement>(null);
   const [open, setOpen] = useState(() => Object.keys(state.values).some(name => name !== 'name' && isFolded(name)));
   const field = state.refusal?.field ?? null;
@@ -145,18 +145,6 @@ function DryRun({
     <div className="runai-Submit-outcome" role="status" data-kind={kind}>
       {said}
     </div>
-  );
-}
-
-function useSubmission(submission: Submission): SubmissionState {
-  return useSyncExternalStore(
-    changed => {
-      submission.changed.connect(changed);
-      return () => {
-        submission.changed.disconnect(changed);
-      };
-    },
-    () => submission.state
   );
 }
 
@@ -320,7 +308,7 @@ function hintOf(option: SubmitOption, trans: Trans): string {
 }
 
 /** The hint below a field: its purpose, or its error. */
-function Said(props: { id: string; problem: string | null; children: string | null }) {
+export function Said(props: { id: string; problem: string | null; children: string | null }) {
   return props.problem !== null ? (
     <div id={props.id} className="runai-Field-problem" role="alert">
       {props.problem}

@@ -1,17 +1,13 @@
 /** Where the user is told of their jobs outside the browser, by a dialog. The menu entry is in schema/notices.json. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { Dialog, ICommandPalette, Notification } from '@jupyterlab/apputils';
+import { ICommandPalette, Notification } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
-import { ReactWidget } from '@jupyterlab/ui-components';
-import type { Message } from '@lumino/messaging';
-import type { ReactElement } from 'react';
-import { TransContext } from '../components/hooks';
 import { NoticesForm } from '../components/notices';
 import { Notices } from '../model/notices';
 import type { Trans } from '../trans';
 import { DOMAIN } from './domain';
+import { FormDialog } from './formdialog';
 import { gpuIcon } from './icon';
-import { takeFocus } from './submit';
 import { IPoolModel } from './tokens';
 
 export const NOTICES = 'runai:notices';
@@ -51,48 +47,22 @@ export async function noticesDialog(notices: Notices, trans: Trans): Promise<voi
   await new NoticesDialog(notices, trans).launch();
 }
 
-/** JupyterLab's dialog, which stays open when a choice is refused. */
-class NoticesDialog extends Dialog<null> {
+class NoticesDialog extends FormDialog {
   constructor(
     private readonly _notices: Notices,
     trans: Trans
   ) {
     super({
       title: trans.__('Notices of your jobs'),
-      body: new FormWidget(_notices, trans),
-      buttons: [Dialog.cancelButton({ label: trans.__('Close') }), Dialog.okButton({ label: trans.__('Save') })],
-      focusNodeSelector: '[name="channel"]'
+      form: <NoticesForm notices={_notices} />,
+      cancel: trans.__('Close'),
+      send: trans.__('Save'),
+      focus: 'channel',
+      trans
     });
-    this.addClass('runai-SubmitDialog');
   }
 
-  protected override onAfterAttach(msg: Message): void {
-    super.onAfterAttach(msg);
-    takeFocus(this.node);
-  }
-
-  override resolve(index?: number): void {
-    if (index === 0) {
-      super.resolve(0);
-    } else if (!this._notices.state.busy) {
-      void this._notices.save().then(saved => saved && super.resolve(1));
-    }
-  }
-}
-
-class FormWidget extends ReactWidget {
-  constructor(
-    private readonly _notices: Notices,
-    private readonly _trans: Trans
-  ) {
-    super();
-  }
-
-  protected override render(): ReactElement {
-    return (
-      <TransContext.Provider value={this._trans}>
-        <NoticesForm notices={this._notices} />
-      </TransContext.Provider>
-    );
+  protected override async send(): Promise<boolean> {
+    return !this._notices.state.busy && (await this._notices.save());
   }
 }

@@ -3,24 +3,20 @@
  * entries are in schema/submit.json.
  */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { Dialog, ICommandPalette, Notification } from '@jupyterlab/apputils';
+import { ICommandPalette, Notification } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { ILauncher } from '@jupyterlab/launcher';
 import { IStateDB } from '@jupyterlab/statedb';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
-import { ReactWidget } from '@jupyterlab/ui-components';
-import type { Message } from '@lumino/messaging';
-import type { ReactElement } from 'react';
-import { TransContext } from '../components/hooks';
 import { SubmitForm } from '../components/submit';
-import { OWN_KEYS } from '../components/templates';
 import { asked } from '../model/asked';
 import { clock } from '../model/format';
 import type { IPoolModel as Model } from '../model/state';
 import { JobSubmission, RUN, type Sent, type Submission } from '../model/submission';
 import type { Trans } from '../trans';
 import { DOMAIN } from './domain';
+import { FormDialog, SEND } from './formdialog';
 import { gpuIcon } from './icon';
 import { SentForms, type SentForm } from './sentforms';
 import { IPoolModel, PANEL_ID } from './tokens';
@@ -210,14 +206,7 @@ export async function submitDialog<T>(
   return dialog.sent;
 }
 
-/** Its first field takes the focus only when the browser is idle: until then the dialog itself has it, for Escape. */
-export function takeFocus(dialog: HTMLElement): void {
-  dialog.tabIndex = -1;
-  dialog.focus();
-}
-
-/** JupyterLab's dialog, which stays open while a job is submitted and when it is refused. */
-class SubmitDialog<T> extends Dialog<null> {
+class SubmitDialog<T> extends FormDialog {
   sent: T | null = null;
 
   constructor(
@@ -228,47 +217,13 @@ class SubmitDialog<T> extends Dialog<null> {
   ) {
     super({
       title,
-      body: new FormWidget(_submission, model, trans),
-      buttons: [
-        Dialog.cancelButton({ label: trans.__('Cancel') }),
-        Dialog.okButton({ label: trans.__('Send'), className: 'runai-Submit-send' })
-      ],
-      focusNodeSelector:
-        _submission instanceof JobSubmission && !_submission.state.run ? `[name="${RUN}"]` : '[name="gpus"]'
+      form: <SubmitForm submission={_submission} model={model} />,
+      cancel: trans.__('Cancel'),
+      send: trans.__('Send'),
+      focus: _submission instanceof JobSubmission && !_submission.state.run ? RUN : 'gpus',
+      trans
     });
-    this.addClass('runai-SubmitDialog');
     _submission.changed.connect(this._show, this);
-  }
-
-  protected override onAfterAttach(msg: Message): void {
-    super.onAfterAttach(msg);
-    takeFocus(this.node);
-  }
-
-  override resolve(index?: number): void {
-    if (index === 0) {
-      super.resolve(0);
-    } else {
-      void this._send();
-    }
-  }
-
-  /** A notebook that opens meanwhile takes the focus: give it back to the user's field, not to the first one. */
-  override handleEvent(event: Event): void {
-    if (event.type === 'keydown' && (event.target as HTMLElement).closest(`.${OWN_KEYS}`)) {
-      return;
-    }
-    if (event.type === 'focus') {
-      const target = event.target as HTMLElement;
-      if (this.node.contains(target)) {
-        this._focused = target;
-      } else if (this._focused?.isConnected) {
-        event.stopPropagation();
-        this._focused.focus();
-        return;
-      }
-    }
-    super.handleEvent(event);
   }
 
   override dispose(): void {
@@ -277,37 +232,15 @@ class SubmitDialog<T> extends Dialog<null> {
     super.dispose();
   }
 
-  private async _send(): Promise<void> {
+  protected override async send(): Promise<boolean> {
     this.sent = (await this._submission.send()) ?? this.sent;
-    if (this.sent) {
-      super.resolve(1);
-    }
+    return this.sent !== null;
   }
 
   private _show(): void {
-    const button = this.node.querySelector<HTMLButtonElement>('.runai-Submit-send');
+    const button = this.node.querySelector<HTMLButtonElement>(`.${SEND}`);
     if (button) {
       button.disabled = this._submission.state.sending;
     }
-  }
-
-  private _focused: HTMLElement | null = null;
-}
-
-class FormWidget extends ReactWidget {
-  constructor(
-    private readonly _submission: Submission,
-    private readonly _model: Model,
-    private readonly _trans: Trans
-  ) {
-    super();
-  }
-
-  protected override render(): ReactElement {
-    return (
-      <TransContext.Provider value={this._trans}>
-        <SubmitForm submission={this._submission} model={this._model} />
-      </TransContext.Provider>
-    );
   }
 }
