@@ -101,7 +101,9 @@ function problemOf(gpus: string, guarantees: readonly Guarantee[], trans: Trans)
   if (!(Number.isInteger(more) && more >= 0)) {
     return trans.__('Enter a whole number of GPUs to add, such as 8.');
   }
-  const missing = guarantees.find(([, gpus]) => gpus.trim() === '' || !(Number(gpus) >= 0 && isFinite(Number(gpus))));
+  const missing = guarantees.find(
+    ([, typed]) => typed.trim() === '' || !(Number(typed) >= 0 && isFinite(Number(typed)))
+  );
   if (missing) {
     return trans.__('Enter the GPUs that %1 would be guaranteed, such as 8.', missing[0]);
   }

@@ -18,9 +18,11 @@ export class LineTimes {
     this._size += bytes.length;
   }
 
-  /** The log is complete: its last line ends without a line break. */
+  /** The log is complete: its last line may end without a line break. */
   close(): void {
-    this._end(this._size);
+    if (this._size > this._ended) {
+      this._end(this._size);
+    }
   }
 
   /** The offset from which times are missing; null if every line has its time. */
@@ -52,6 +54,7 @@ export class LineTimes {
   }
 
   private _end(offset: number): void {
+    this._ended = offset;
     this._ends.set(this._line++, offset);
     this._ends.delete(this._line - 1 - this._most);
   }
@@ -60,5 +63,7 @@ export class LineTimes {
   private _ends = new Map<number, number>();
   private _times: ReadonlyMap<number, number> = new Map();
   private _line = 0;
+  /** The end of the last line, in bytes. */
+  private _ended = 0;
   private _size = 0;
 }

@@ -156,6 +156,13 @@ export async function followLog(
   const log = new LogLines();
   const lines = new LineTimes(MOST_LINES);
   const decoder = new TextDecoder();
+  /** A log without times is better than none. */
+  const failed = (reason: unknown): [] => {
+    if (signal.aborted) {
+      throw reason;
+    }
+    return [];
+  };
   let offset = 0;
   while (!signal.aborted) {
     const over = ended();
@@ -171,7 +178,7 @@ export async function followLog(
         lines.close();
       }
       for (let more = timed; more && lines.missing !== null;) {
-        const lengths = await client.logTimes(job, attempt, rank, lines.missing, signal);
+        const lengths = await client.logTimes(job, attempt, rank, lines.missing, signal).catch(failed);
         lines.know(lengths);
         more = over && lengths.length > 0;
       }

@@ -37,6 +37,17 @@ it('lines whose time is not known yet have none', () => {
   expect(timesOf('one\n', 4, [])).toEqual([undefined, undefined]);
 });
 
+it('an empty log, and one that was closed before, lack no times', () => {
+  const lines = new LineTimes(10);
+  lines.close();
+  expect(lines.missing).toBeNull();
+  lines.push(encode('one'));
+  lines.close();
+  lines.close();
+  lines.know([[3, 7]]);
+  expect([lines.missing, [...lines.times]]).toEqual([null, [[0, 7]]]);
+});
+
 it('only the last lines are kept', () => {
   const found = timesOf('x\n'.repeat(100), 7, [[200, 5]], 10);
   expect(found.slice(0, 80)).toEqual(Array(80).fill(undefined));

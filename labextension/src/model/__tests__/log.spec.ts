@@ -107,6 +107,24 @@ describe('following a log', () => {
     expect(shown.at(-1)).toMatchObject({ complete: true, problem: null });
   });
 
+  it.each([
+    ['one\n', ['one', '']],
+    ['', ['']]
+  ])('shows %j to its end, also where nobody knows the times', async (text, lines) => {
+    const scheduler = new Scheduler();
+    scheduler.jobs.set('a', aJob('a'));
+    scheduler.logs.set('a', text);
+    scheduler.before['/jobs/a/log-times'] = () => {
+      throw new TypeError('Failed to fetch');
+    };
+    const shown: LogTail[] = [];
+    const show = (tail: LogTail) => shown.push(tail);
+    await followLog(new Client(scheduler), 'a', 1, 0, () => true, show, new AbortController().signal, true);
+    expect(shown.at(-1)!.lines.map(textOf)).toEqual(lines);
+    expect(shown.at(-1)).toMatchObject({ complete: true, problem: null });
+    expect(scheduler.asked.filter(asked => asked.includes('log-times')).length > 0).toBe(text !== '');
+  });
+
   it('shows why there is no log, and stops reading', async () => {
     const scheduler = new Scheduler();
     scheduler.trouble = [403, { detail: 'Only its owner may read the log of a job.' }];
