@@ -60,7 +60,7 @@ def _stamped(client: Client, job: str, options: argparse.Namespace) -> None:
     attempt = options.attempt or max(1, len(found.attempts))
     while True:
         pieces = client.logs(job, rank=rank, attempt=attempt) if follow else _pages(client, job, rank, attempt)
-        live = follow and not found.state.final and attempt >= len(found.attempts)
+        live = all(each.number != attempt or each.ended is None for each in found.attempts)
         for line in stamped(pieces, LineTimes(partial(_times, client, job, rank, attempt), live=live)):
             write(line)
         found = client.job(job)
@@ -85,7 +85,7 @@ class LineTimes:
         self._ask_at = 0.0
 
     def of(self, end: int) -> float | None:
-        """The time of the line that ends before byte `end`; None where the log has no times."""
+        """The time of the line that ends before byte `end`; None where it is not known and will not be."""
         now = time.time()
         while not self._reach(end) and now >= self._ask_at:
             more = self._read(self._known[-1][0] if self._known else 0)
@@ -94,7 +94,7 @@ class LineTimes:
                 self._ask_at = now + AGAIN if self._live else math.inf
         if self._reach(end):
             return self._known[bisect_left(self._known, end, key=itemgetter(0))][1]
-        return now if self._live or self._known else None
+        return now if self._live else None
 
     def _reach(self, end: int) -> bool:
         return bool(self._known) and self._known[-1][0] >= end

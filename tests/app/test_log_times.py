@@ -6,6 +6,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pytest
 
@@ -56,10 +57,14 @@ def test_lines_are_stamped_however_they_arrive(size: int) -> None:
 
 
 def test_a_log_without_times_is_printed_as_it_is() -> None:
-    asked: list[int] = []
-    times = LineTimes(lambda offset: asked.append(offset) or [])  # type: ignore[func-returns-value]
-    assert b"".join(stamped([b"one\ntwo\n", b"three"], times)) == b"one\ntwo\nthree"
-    assert asked == [0]
+    read = Mock(return_value=[])
+    assert b"".join(stamped([b"one\ntwo\n", b"three"], LineTimes(read))) == b"one\ntwo\nthree"
+    read.assert_called_once_with(0)
+
+
+def test_lines_after_the_last_known_time_of_an_ended_log_have_none() -> None:
+    times = LineTimes(lambda offset: [(4, 0.0)] if offset < 4 else [])
+    assert b"".join(stamped([b"one\ntwo\n"], times)) == b"1970-01-01T00:00:00Z one\ntwo\n"
 
 
 def test_a_line_that_has_just_come_was_written_now() -> None:
