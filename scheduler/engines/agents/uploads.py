@@ -96,22 +96,16 @@ class Uploads(JobFiles):
             async with self._merging.setdefault(worker.job, asyncio.Lock()):
                 return await asyncio.to_thread(self._merge, worker, offset, data)
         if stream == LOG:
-            folder, path, limit = self.folder(worker), "log", self._log_limit + NOTICE
-        elif stream == DISPLAYS and worker.rank == 0:
-            folder, path, limit = self._area(worker.job, Area.OUTPUT), DISPLAYS_FILE, STREAM_LIMIT
-        else:
-            raise NotFound(f"A worker has no stream {stream!r}.")
-        size = await asyncio.to_thread(_extend, folder, path.format(worker.attempt), offset, data, limit)
-        if stream == LOG:
-            await asyncio.to_thread(self._times_of(worker).look, size, time.time())
+            folder = self.folder(worker)
+            times = self._times.setdefault(worker, LogTimesFile(str(folder / TIMES)))
+            limit = self._log_limit + NOTICE
+            size = await asyncio.to_thread(_extend_log, folder, offset, data, limit, times)
             self.tell(worker)
-        return size
-
-    def _times_of(self, worker: Worker) -> LogTimesFile:
-        if worker not in self._times:
-            self._times = {each: times for each, times in self._times.items() if self._runs(each.job, each)}
-            self._times[worker] = LogTimesFile(str(self.folder(worker) / TIMES))
-        return self._times[worker]
+            return size
+        if stream == DISPLAYS and worker.rank == 0:
+            folder, path = self._area(worker.job, Area.OUTPUT), DISPLAYS_FILE.format(worker.attempt)
+            return await asyncio.to_thread(_extend, folder, path, offset, data, STREAM_LIMIT)
+        raise NotFound(f"A worker has no stream {stream!r}.")
 
     def tell(self, worker: Worker) -> None:
         """Wake the readers that follow a worker's log: it has grown or is complete."""
@@ -249,6 +243,12 @@ def _extend(folder: Path, path: str, offset: int, data: bytes, limit: int) -> in
             return size
         os.pwrite(file.fileno(), data, offset)
         return max(size, offset + len(data))
+
+
+def _extend_log(folder: Path, offset: int, data: bytes, limit: int, times: LogTimesFile) -> int:
+    size = _extend(folder, "log", offset, data, limit)
+    times.look(size, time.time())
+    return size
 
 
 def _read(folder: Path, path: str, offset: int, limit: int) -> bytes:
