@@ -19,12 +19,17 @@ from scheduler.telemetry import History, Inventory
 MOST_GPUS = 64
 """The most GPUs of an answer."""
 
+MOST_POINTS = 5_000
+"""The most points of all its GPUs together: their text is made while the event loop waits."""
+
 
 class GpuUseQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     attempt: int | None = Field(None, ge=1, description="absent: the latest")
-    points: int = Field(240, ge=1, le=MOST, description="about how many points each GPU has at most")
+    points: int = Field(
+        240, ge=1, le=MOST, description="about how many points each GPU has at most; fewer where it has many GPUs"
+    )
 
 
 class JobGpuUseHandler(ApiHandler):
@@ -51,18 +56,18 @@ class JobGpuUseHandler(ApiHandler):
 
 def _use(inventory: Inventory, nodes: Mapping[NodeName, Node], attempt: Attempt, now: float, points: int) -> JobGpuUse:
     since, until = attempt.started or now, attempt.ended or now
-    held, step = 0, 0
-    gpus: list[WorkerGpuUse] = []
-    for rank, name, gpu, device in _gpus(attempt, nodes):
-        held += 1
-        if held > MOST_GPUS:
-            continue
+    held = list(_gpus(attempt, nodes))
+    points = min(points, MOST_POINTS // max(1, len(held[:MOST_GPUS])))
+    step, gpus = 0, []
+    for rank, name, gpu, device in held[:MOST_GPUS]:
         history = None if device is None else inventory.history(device, since, until, points)
         history = history or History(0, ())
         step = max(step, history.step)
         gpus.append(WorkerGpuUse(rank=rank, node=name, gpu=gpu, points=list(map(point, history.spans))))
     shared = any(worker.share < ONE for worker in attempt.placement)
-    return JobGpuUse(attempt=attempt.number, since=since, until=until, step=step, held=held, shared=shared, gpus=gpus)
+    return JobGpuUse(
+        attempt=attempt.number, since=since, until=until, step=step, held=len(held), shared=shared, gpus=gpus
+    )
 
 
 def _gpus(attempt: Attempt, nodes: Mapping[NodeName, Node]) -> Iterator[tuple[int, NodeName, int, str | None]]:

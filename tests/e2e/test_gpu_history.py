@@ -136,7 +136,7 @@ def test_a_job_shows_how_its_gpus_are_used(hub: Hub, in_the_lab: Callable[..., P
         view = page.locator(".runai-JobPage")
         view.get_by_role("tab", name="Metrics").click()
         use = view.get_by_role("region", name="GPU use")
-        expect(use.get_by_role("figure", name=re.compile("^Utilisation"))).to_contain_text("37%")
+        expect(use.get_by_role("figure", name=re.compile("^Use"))).to_contain_text("37%")
         expect(use.get_by_role("figure", name=re.compile("^Memory"))).to_contain_text("1 GiB")
         audit = Audit(page)
         audit.look("GPU use", ".runai-GpuUse")

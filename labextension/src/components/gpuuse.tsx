@@ -90,7 +90,7 @@ function Chart({ use, measure }: { use: JobGpuUse; measure: Measure }): ReactEle
   const most = Math.max(...points.map(point => point.value));
   return (
     <LineChart
-      name={busy ? trans.__('Utilisation') : trans.__('Memory')}
+      name={busy ? trans.__('Use') : trans.__('Memory')}
       points={first!.points}
       line={first!.name}
       others={others.map(line => ({ id: line.name, ...line }))}

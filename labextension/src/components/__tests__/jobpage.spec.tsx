@@ -141,7 +141,7 @@ it('draws how the GPUs of an attempt were used', async () => {
   scheduler.gpuUse = { ...scheduler.gpuUse, since: 1200, until: 1220, step: 10, held: 2, gpus };
   await page(scheduler, { ...RUNNING, total_gpus: 2 });
   open('Metrics');
-  const chart = await screen.findByRole('figure', { name: /^Utilisation/ });
+  const chart = await screen.findByRole('figure', { name: /^Use/ });
   expect(chart.textContent).toContain('rank 1 · n1 GPU 1');
   expect(screen.getByRole('figure', { name: /^Memory/ }).textContent).toMatch(/12\sGiB/);
   expect(scheduler.asked.filter(asked => asked.includes('gpu-use'))).toEqual(['GET jobs/j/gpu-use?attempt=2']);
