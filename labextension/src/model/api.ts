@@ -414,7 +414,7 @@ export interface JobCounts {
 
 /**
  * The use of the GPUs of an attempt from its start to its end, or until now: the first 64 of those that it held, in
- * the order of ranks. Before the first start, attempt is 0.
+ * the order of ranks. attempt is 0 where it has not started.
  */
 export interface JobGpuUse {
   attempt: number;
