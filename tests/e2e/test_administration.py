@@ -263,17 +263,41 @@ def test_policies_are_read_and_changed_in_one_place(admin: Page) -> None:
     expect(dialog.get_by_role("alert")).to_have_text("Warn after: write a duration, such as 90 s, 30 min, 2 h or 1 d.")
     warn.fill("2 h")
     dialog.get_by_role("button", name="Review the change").click()
-    expect(dialog).to_contain_text("settings: session idle timeout 0 → 7,200")
+    expect(dialog).to_contain_text("Idle notebook servers: Warn after never → 2\u00a0h")
     dialog.get_by_role("button", name="Apply").click()
     expect(dialog).to_have_count(0)
     expect(idle).to_contain_text("warned after 2\u00a0h without use, stopped 10\u00a0min later")
+
+    for rule, label, text, words in (
+        ("Reclaiming GPUs", "A job waits before it reclaims", "30 s", "by jobs that have waited for 30\u00a0s"),
+        ("Recent use", "Weight of recent use", "0.5", "(weight 0.5); counts half as much after 7\u00a0d"),
+        ("Reservations", "Waiting jobs for which GPUs are reserved", "3", "GPUs are reserved for 3 waiting jobs"),
+        ("Elastic jobs", "Run before getting more workers", "10 min", "once they have run for 10\u00a0min"),
+    ):
+        pool.get_by_role("button", name=f"Edit {rule}").click()
+        dialog.get_by_label(label).fill(text)
+        dialog.get_by_role("button", name="Review the change").click()
+        expect(dialog).to_contain_text(f"{rule}: {label}")
+        dialog.get_by_role("button", name="Apply").click()
+        expect(pool.get_by_role("row", name=rule)).to_contain_text(words)
+    pool.get_by_role("button", name="Edit Order of jobs").click()
+    dialog.get_by_label("Order in a project").select_option(label="least served first")
+    dialog.get_by_label("Service levels end at").fill("4, 32")
+    shots(admin, "admin-edit-order")
+    dialog.get_by_role("button", name="Review the change").click()
+    dialog.get_by_role("button", name="Apply").click()
+    order = pool.get_by_role("row", name="Order of jobs")
+    expect(order).to_contain_text("least served first, in levels that end at 4, 32 GPU-hours")
+    settings = api(admin, "pool/file")["settings"]
+    assert settings["preemption_delay"] == 30
+    assert settings["service_levels"] == [4, 32]
 
     jobs = admin.get_by_role("region", name="Rules for jobs")
     jobs.get_by_role("button", name="Edit the rules of All projects").click()
     dialog.get_by_label("GPUs per worker: at most").fill("8")
     dialog.get_by_label("Run time: default").fill("4 h")
     dialog.get_by_role("button", name="Review the change").click()
-    expect(dialog).to_contain_text("policy.maxima.gpus none → 8")
+    expect(dialog).to_contain_text("All projects: GPUs per worker: at most no rule → 8")
     api(admin, "pool/apply", "POST", {**api(admin, "pool/file"), "keep_days": 60})
     dialog.get_by_role("button", name="Apply").click()
     expect(dialog.get_by_role("alert")).to_contain_text("The pool has been changed meanwhile")
@@ -296,11 +320,16 @@ def test_policies_are_read_and_changed_in_one_place(admin: Page) -> None:
     refused = api(admin, "jobs", "POST", {"name": "wide", "command": ["true"], "gpus": 4, "project": "default"})
     assert "GPUs may be 2 at most in project 'default'" in refused["detail"]
 
-    entries = api(admin, "audit?limit=4")["entries"]
+    entries = api(admin, "audit?limit=9")["entries"]
     assert [(entry["kind"], sorted(entry["after"])) for entry in entries] == [
         ("project", ["policy.maxima.gpus"]),
         ("pool", ["policy.defaults.max_runtime", "policy.maxima.gpus"]),
         ("pool", ["keep_days"]),
+        ("settings", ["order", "service_levels"]),
+        ("settings", ["resize_interval"]),
+        ("settings", ["reservations"]),
+        ("settings", ["time_aware"]),
+        ("settings", ["preemption_delay"]),
         ("settings", ["session_idle_timeout"]),
     ]
     file = api(admin, "pool/file")

@@ -3,7 +3,7 @@ import { useEffect, useId, useRef, useState, type ReactElement } from 'react';
 import { useTrans } from '../components/hooks';
 import type { Applied, JobView, PolicyEntry, PoolFile } from '../model/api';
 import { ReviewDialog } from './reviewdialog';
-import { changed, fieldText, read, valueOf, type Rule } from './rules';
+import { CHOICES, changed, fieldText, read, valueOf, type Rule } from './rules';
 
 type Rules = PoolFile | PolicyEntry;
 
@@ -79,6 +79,7 @@ function RuleField({ rule, value, change }: RuleFieldProps): ReactElement {
   const trans = useTrans();
   const id = useId();
   const choices = choicesOf(rule, value, (words: string) => trans.__(words));
+  const hint = rule.hint ?? (rule.zero && trans.__('0: %1', rule.zero));
   return (
     <div className="runai-Editor-field">
       <label htmlFor={id}>{rule.label}</label>
@@ -97,37 +98,18 @@ function RuleField({ rule, value, change }: RuleFieldProps): ReactElement {
           autoComplete="off"
           spellCheck={false}
           placeholder={rule.empty}
-          aria-describedby={rule.hint ? `${id}-help` : undefined}
+          aria-describedby={hint ? `${id}-help` : undefined}
           onChange={event => change(event.target.value)}
         />
       )}
-      {rule.hint && (
+      {hint && (
         <span id={`${id}-help`} className="runai-Hint">
-          {rule.hint}
+          {hint}
         </span>
       )}
     </div>
   );
 }
-
-const CHOICES: Partial<Record<Rule['kind'], [string, string][]>> = {
-  flag: [
-    ['yes', 'yes'],
-    ['no', 'no']
-  ],
-  flags: [
-    ['yes', 'only yes'],
-    ['no', 'only no']
-  ],
-  order: [
-    ['arrival', 'oldest first'],
-    ['served', 'least served first']
-  ],
-  reclaim: [
-    ['fair_share', 'the fair share'],
-    ['guarantee', 'the guarantee']
-  ]
-};
 
 function choicesOf(rule: Rule, value: string, said: (words: string) => string): [string, string][] | null {
   const choices = CHOICES[rule.kind]?.map(([name, words]): [string, string] => [name, said(words)]);

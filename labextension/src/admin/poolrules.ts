@@ -1,8 +1,8 @@
 /** The rules that hold for everybody, as rows of a table: each in words, and with the rules that it is made of. */
-import type { PoolFile } from '../model/api';
+import type { Change, PoolFile } from '../model/api';
 import { amount, duration, gpus } from '../model/format';
 import type { Trans } from '../trans';
-import type { Rule } from './rules';
+import { policyRules, type Rule } from './rules';
 
 export interface PoolRule {
   readonly title: string;
@@ -11,7 +11,8 @@ export interface PoolRule {
 }
 
 export function poolRules(trans: Trans): PoolRule[] {
-  const never = trans.__('0: never');
+  const never = trans.__('never');
+  const atOnce = trans.__('at once');
   const none = trans.__('no limit');
   const said = (seconds: number) => duration(seconds, trans);
   return [
@@ -30,7 +31,7 @@ export function poolRules(trans: Trans): PoolRule[] {
           path: ['settings', 'session_idle_timeout'],
           label: trans.__('Warn after'),
           kind: 'duration',
-          hint: never
+          zero: never
         },
         { path: ['settings', 'session_idle_grace'], label: trans.__('Stop after another'), kind: 'duration' }
       ]
@@ -46,7 +47,7 @@ export function poolRules(trans: Trans): PoolRule[] {
           path: ['settings', 'session_max_duration'],
           label: trans.__('Stop after'),
           kind: 'duration',
-          hint: never
+          zero: never
         }
       ]
     },
@@ -64,7 +65,14 @@ export function poolRules(trans: Trans): PoolRule[] {
             )
           : each;
       },
-      rules: [{ path: ['default_build_quota'], label: trans.__('GPUs for each user'), kind: 'amount' }]
+      rules: [
+        { path: ['default_build_quota'], label: trans.__('GPUs for each user'), kind: 'amount' },
+        {
+          path: ['build_overcommit'],
+          label: trans.__('Quotas may add up to more GPUs than there are'),
+          kind: 'flag'
+        }
+      ]
     },
     {
       title: trans.__('Idle build GPUs'),
@@ -92,17 +100,128 @@ export function poolRules(trans: Trans): PoolRule[] {
     },
     {
       title: trans.__('Order of jobs'),
-      words: ({ settings }) =>
-        settings.order === 'served' ? trans.__('least served first') : trans.__('oldest first'),
-      rules: [{ path: ['settings', 'order'], label: trans.__('Order in a project'), kind: 'order' }]
+      words: ({ settings }) => {
+        if (settings.order !== 'served') {
+          return trans.__('oldest first');
+        }
+        const ends = settings.service_levels.map(amount).join(', ');
+        return ends
+          ? trans.__('least served first, in levels that end at %1 GPU-hours', ends)
+          : trans.__('least served first');
+      },
+      rules: [
+        { path: ['settings', 'order'], label: trans.__('Order in a project'), kind: 'order' },
+        {
+          path: ['settings', 'service_levels'],
+          label: trans.__('Service levels end at (GPU-hours)'),
+          kind: 'amounts',
+          hint: trans.__('Holds where the least served come first.')
+        },
+        {
+          path: ['settings', 'patience'],
+          label: trans.__('Return to the lowest level after waiting (times its run time)'),
+          kind: 'amount',
+          hint: trans.__('Holds where the least served come first.')
+        }
+      ]
     },
     {
       title: trans.__('Reclaiming GPUs'),
+      words: ({ settings }) => {
+        const most =
+          settings.reclaim === 'guarantee'
+            ? trans.__('up to the guarantee of a project')
+            : trans.__('up to the fair share of a project');
+        return settings.preemption_delay > 0
+          ? trans.__('%1, by jobs that have waited for %2', most, said(settings.preemption_delay))
+          : most;
+      },
+      rules: [
+        { path: ['settings', 'reclaim'], label: trans.__('Reclaim up to'), kind: 'reclaim' },
+        {
+          path: ['settings', 'preemption_delay'],
+          label: trans.__('A job waits before it reclaims'),
+          kind: 'duration',
+          zero: atOnce
+        }
+      ]
+    },
+    {
+      title: trans.__('Recent use'),
       words: ({ settings }) =>
-        settings.reclaim === 'guarantee'
-          ? trans.__('up to the guarantee of a project')
-          : trans.__('up to the fair share of a project'),
-      rules: [{ path: ['settings', 'reclaim'], label: trans.__('Reclaim up to'), kind: 'reclaim' }]
+        settings.time_aware > 0
+          ? trans.__(
+              'lowers the share of a project in the surplus (weight %1); counts half as much after %2',
+              amount(settings.time_aware),
+              said(settings.usage_half_life)
+            )
+          : trans.__('does not count'),
+      rules: [
+        {
+          path: ['settings', 'time_aware'],
+          label: trans.__('Weight of recent use'),
+          kind: 'amount',
+          hint: trans.__('0: does not count; 1: who used twice their share get no surplus until others have caught up')
+        },
+        { path: ['settings', 'usage_half_life'], label: trans.__('Counts half as much after'), kind: 'duration' }
+      ]
+    },
+    {
+      title: trans.__('Reservations'),
+      words: ({ settings }) =>
+        settings.reservations > 0
+          ? trans._n(
+              'GPUs are reserved for %1 waiting job, which smaller ones must not delay',
+              'GPUs are reserved for %1 waiting jobs, which smaller ones must not delay',
+              settings.reservations
+            )
+          : trans.__('no GPUs are reserved for large jobs that wait'),
+      rules: [
+        {
+          path: ['settings', 'reservations'],
+          label: trans.__('Waiting jobs for which GPUs are reserved'),
+          kind: 'count'
+        }
+      ]
+    },
+    {
+      title: trans.__('Elastic jobs'),
+      words: ({ settings }) =>
+        settings.resize_interval > 0
+          ? trans.__('get more workers once they have run for %1', said(settings.resize_interval))
+          : trans.__('get more workers as soon as GPUs are free'),
+      rules: [
+        {
+          path: ['settings', 'resize_interval'],
+          label: trans.__('Run before getting more workers'),
+          kind: 'duration',
+          zero: atOnce
+        }
+      ]
     }
   ];
+}
+
+/** The rule at a key of a change, such as `session_idle_grace` of the settings or `policy.maxima.gpus`. */
+export function ruleOfChange(
+  kind: Change['kind'],
+  key: string,
+  trans: Trans
+): { title: string | null; rule: Rule } | null {
+  const path = key.split('.');
+  if (path[0] === 'policy') {
+    const rule = policyRules(trans).find(one => one.path.join('.') === path.slice(1).join('.'));
+    return rule ? { title: kind === 'pool' ? trans.__('All projects') : null, rule } : null;
+  }
+  if (kind !== 'settings' && kind !== 'pool') {
+    return null;
+  }
+  const whole = kind === 'settings' ? `settings.${key}` : key;
+  for (const { title, rules } of poolRules(trans)) {
+    const rule = rules.find(one => one.path.join('.') === whole);
+    if (rule) {
+      return { title, rule };
+    }
+  }
+  return null;
 }

@@ -4,6 +4,8 @@ import { useTrans } from '../components/hooks';
 import type { Applied, Change, EffectView, JobView } from '../model/api';
 import { amount, gpus } from '../model/format';
 import type { Trans } from '../trans';
+import { ruleOfChange } from './poolrules';
+import { inWords } from './rules';
 
 export interface PreviewProps {
   found: Applied;
@@ -46,18 +48,31 @@ export function Preview({ found, jobs }: PreviewProps): ReactElement {
 }
 
 /** `vision: guaranteed 2 → 4`, one line per key; an added or removed project is one line. */
-export function changeWords(change: Omit<Change, 'kind'>, trans: Trans): string[] {
+export function changeWords(change: Change, trans: Trans): string[] {
   if (change.action === 'add') {
     return [trans.__('%1 is added.', change.name)];
   }
   if (change.action === 'remove') {
     return [trans.__('%1 is removed.', change.name)];
   }
-  return Object.entries(change.after ?? {}).map(
-    ([key, value]) =>
+  return Object.entries(change.after ?? {}).map(([key, value]) => {
+    const before = change.before?.[key];
+    return (
       nodeWords(key, value, trans) ??
-      `${change.name}: ${key.replace(/_/g, ' ')} ${valueWords(change.before?.[key], trans)} → ${valueWords(value, trans)}`
-  );
+      ruleWords(change, key, before, value, trans) ??
+      `${change.name}: ${key.replace(/_/g, ' ')} ${valueWords(before, trans)} → ${valueWords(value, trans)}`
+    );
+  });
+}
+
+/** Of a rule as the page names it: `Idle notebook servers: Warn after 0 s → 2 h`. */
+function ruleWords(change: Change, key: string, before: unknown, after: unknown, trans: Trans): string | null {
+  const found = ruleOfChange(change.kind, key, trans);
+  if (found === null) {
+    return null;
+  }
+  const [was, will] = [before, after].map(value => inWords(found.rule, value, trans));
+  return `${found.title ?? change.name}: ${found.rule.label} ${was} → ${will}`;
 }
 
 /** Of a node that is drained or moved. */

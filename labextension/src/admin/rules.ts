@@ -3,7 +3,7 @@ import type { PolicyEntry, PolicyView, PoolFile, RuleView } from '../model/api';
 import { amount, duration } from '../model/format';
 import type { Trans } from '../trans';
 
-export type Kind = 'amount' | 'count' | 'duration' | 'names' | 'flag' | 'flags' | 'order' | 'reclaim';
+export type Kind = 'amount' | 'amounts' | 'count' | 'duration' | 'names' | 'flag' | 'flags' | 'order' | 'reclaim';
 
 export interface Rule {
   /** The place in the pool file, or in a policy: `['settings', 'lending']`, `['maxima', 'gpus']`. */
@@ -12,6 +12,8 @@ export interface Rule {
   readonly kind: Kind;
   /** What an empty field means; absent: it may not be empty. */
   readonly empty?: string;
+  /** What 0 means, where it is no mere amount. */
+  readonly zero?: string;
   readonly hint?: string;
 }
 
@@ -66,6 +68,16 @@ export function valueOf(rule: Rule, typed: string, trans: Trans): unknown {
       }
       return Number(number) * UNITS[unit ?? 's']!;
     }
+    case 'amounts': {
+      const values = text
+        .split(/[\s,;]+/)
+        .filter(Boolean)
+        .map(Number);
+      if (!values.every(value => value > 0 && Number.isFinite(value))) {
+        throw new InvalidRule(trans.__('%1: write numbers above 0, such as 8, 64.', rule.label));
+      }
+      return values;
+    }
     case 'names':
       return text.split(/[\s,]+/).filter(Boolean);
     case 'flag':
@@ -77,10 +89,40 @@ export function valueOf(rule: Rule, typed: string, trans: Trans): unknown {
   }
 }
 
-/** A value in words: `2 h`, `4`, `A100 or H100`. */
+/** The values of some kinds, with what they are called. */
+export const CHOICES: Partial<Record<Kind, readonly (readonly [string, string])[]>> = {
+  flag: [
+    ['yes', 'yes'],
+    ['no', 'no']
+  ],
+  flags: [
+    ['yes', 'only yes'],
+    ['no', 'only no']
+  ],
+  order: [
+    ['arrival', 'oldest first'],
+    ['served', 'least served first']
+  ],
+  reclaim: [
+    ['fair_share', 'the fair share'],
+    ['guarantee', 'the guarantee']
+  ]
+};
+
+/** A value in words: `2 h`, `4`, `A100 or H100`; null in those of its field. */
 export function inWords(rule: Rule, value: unknown, trans: Trans): string {
+  if (value === null || value === undefined) {
+    return rule.empty ?? trans.__('none');
+  }
+  if (value === 0 && rule.zero !== undefined) {
+    return rule.zero;
+  }
+  const chosen = CHOICES[rule.kind]?.find(([name]) => name === value);
+  if (chosen) {
+    return trans.__(chosen[1]);
+  }
   if (Array.isArray(value)) {
-    return value.map(textOf).join(trans.__(' or '));
+    return value.map(textOf).join(rule.kind === 'amounts' ? ', ' : trans.__(' or '));
   }
   if (typeof value === 'number') {
     return rule.kind === 'duration' ? duration(value, trans) : amount(value);
