@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 from unittest.mock import PropertyMock, patch
@@ -19,6 +21,7 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 from scheduler.model import JobId, Notice, NoticeChannel, NoticeKind
 from scheduler.schema import ProjectEntry
 from scheduler.service.delivery import body, is_public
+from tests.kubernetes.certificates import Authority
 
 if TYPE_CHECKING:
     from tests.app.conftest import Service
@@ -217,15 +220,19 @@ class Mails:
 
 
 @contextmanager
-def mail_server(mails: Mails) -> Iterator[int]:
-    """Its port."""
+def mail_server(mails: Mails, tls: str = "none", context: ssl.SSLContext | None = None) -> Iterator[int]:
+    """Its port; `tls` as in the service's settings."""
     loop = asyncio.new_event_loop()
+    upgrades = tls == "starttls"
 
     def protocol() -> SMTP:
-        return SMTP(mails, authenticator=mails.login, auth_required=True, auth_require_tls=False, loop=loop)
+        return SMTP(
+            mails, authenticator=mails.login, auth_required=True, auth_require_tls=False, loop=loop,
+            tls_context=context if upgrades else None, require_starttls=upgrades,
+        )  # fmt: skip
 
     async def listen() -> asyncio.Server:
-        return await loop.create_server(protocol, "127.0.0.1", 0)
+        return await loop.create_server(protocol, "127.0.0.1", 0, ssl=context if tls == "tls" else None)
 
     async def end(server: asyncio.Server) -> None:
         server.close()
@@ -268,6 +275,35 @@ def test_e_mail_goes_through_the_administrators_server(service: Service) -> None
         for wrong in ("ada", "ada@example.org, ben@example.org", "ada@example.org\nBcc: ben@example.org"):
             refused = service.cli("notices", "set", "email", wrong, check=False)
             assert refused.stderr.startswith("This is no e-mail address"), wrong
+
+
+@pytest.mark.parametrize("tls", ["starttls", "tls"])
+def test_e_mail_goes_through_tls_to_a_server_whose_certificate_is_trusted(
+    service: Service, tmp_path: Path, tls: str
+) -> None:
+    """`SSL_CERT_FILE` of the service names the authority of an organisation's own mail server."""
+    authority = Authority(tmp_path)
+    certificate = authority.sign("mail", "mail")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate.cert, certificate.key)
+    mails = Mails()
+    with mail_server(mails, tls, context) as port:
+        settings = {"host": "127.0.0.1", "port": port, "tls": tls, "user": "runai"}
+        options = [f"--RunaiService.smtp_{name}={value}" for name, value in settings.items()]
+        password = {**service.environment, "RUNAI_SMTP_PASSWORD": "s3same"}
+        with patch.object(type(service), "environment", PropertyMock(return_value=password)):
+            service.start(*options)
+        choose(service, "email", "ada@example.org")
+        refused = service.cli("notices", "test", check=False)
+        assert refused.stderr.startswith("The mail server's certificate is not accepted")
+        assert not mails.received
+        assert not mails.logins
+        service.stop()
+        trusting = {**password, "SSL_CERT_FILE": str(authority.cert)}
+        with patch.object(type(service), "environment", PropertyMock(return_value=trusting)):
+            service.start(*options)
+        assert service.cli("notices", "test").stdout == "The test notice was accepted.\n"
+    assert [recipients for recipients, _ in mails.received] == [["ada@example.org"]]
 
 
 def test_a_mail_server_without_tls_gets_nothing_where_tls_is_set(service: Service) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from scheduler.schema import ArrayMember, ArraySubmit, JobSubmit
 
+from .audit import Audit
 from .conftest import Hub, LogIn
 from .test_administration import api
 from .test_first_light import cell_output, client_of, in_the_lab, run_all_cells
@@ -26,34 +26,11 @@ __all__ = ["in_the_lab"]
 
 pytestmark = pytest.mark.needs("chromium")
 
-AXE = Path(__file__).parents[2] / "labextension/node_modules/axe-core/axe.min.js"
-AUDIT = """async scope => (await axe.run({include: [scope]}, {
-    runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'], resultTypes: ['violations'],
-})).violations"""
 ADMINISTRATOR = {name: name for name in ("Projects", "People", "Jobs", "Nodes", "Policies", "Usage", "Audit")} | {
     "Pool": "Queue"
 }
 """The views of the administrator's page, and a region of each."""
 SLEEPS = {"command": ["/bin/sleep", "600"], "project": "default"}
-
-
-class Audit:
-    """All violations found on a page, each with where it was seen, the rule, the element, and what is wrong with it."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        self.violations: list[str] = []
-
-    def look(self, where: str, scope: str = "body") -> None:
-        if not self.page.evaluate("'axe' in window"):
-            self.page.evaluate(AXE.read_text())  # not as a script of the page, which its policy forbids
-        found: list[dict[str, Any]] = self.page.evaluate(AUDIT, scope)
-        for rule in found:
-            for node in rule["nodes"]:
-                self.violations.append(f"{where}: {rule['id']}: {node['html'][:200]}: {node['failureSummary']}")
-
-    def finish(self) -> None:
-        assert not self.violations, "\n".join(self.violations)
 
 
 def test_the_audit_finds_a_field_without_a_label(log_in: LogIn, hub: Hub) -> None:

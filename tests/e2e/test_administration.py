@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from .audit import audit
 from .conftest import SCREENSHOTS, Hub, LogIn, eventually
 
 pytestmark = pytest.mark.needs("chromium")
@@ -365,6 +366,10 @@ def test_more_gpus_are_simulated(admin: Page) -> None:
     expect(simulated.get_by_role("row", name="Mean wait")).to_be_visible(timeout=60_000)
     admin.get_by_role("button", name="Simulate").scroll_into_view_if_needed()
     shots(admin, "admin-what-if")
+    for theme in ("light", "dark"):
+        admin.emulate_media(color_scheme=theme)
+        audit(admin, f"what if, {theme}")
+    admin.emulate_media(color_scheme="light")
 
 
 def test_jobs_are_found_and_cancelled_together(admin: Page) -> None:

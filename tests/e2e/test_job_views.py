@@ -16,6 +16,7 @@ from scheduler.client import Client
 from scheduler.model import JobState
 from scheduler.schema import ArrayMember, ArraySubmit, JobSubmit, ProjectEntry
 
+from .audit import audit
 from .conftest import Hub, eventually
 from .test_first_light import client_of, in_the_lab, shot
 from .test_submit_dialog import THEMES, field
@@ -247,6 +248,7 @@ def test_metrics_are_compared_with_those_of_other_jobs_and_enlarged(hub: Hub, in
 
     view = compared()
     shot(page, "job-metrics-compared")
+    audit(page, "compared metrics", ".runai-JobPage")
     chart = view.locator(".runai-LineChart > svg")
     box = chart.bounding_box()
     assert box is not None
@@ -267,6 +269,7 @@ def test_metrics_are_compared_with_those_of_other_jobs_and_enlarged(hub: Hub, in
     view = compared()
     page.set_viewport_size({"width": 640, "height": 900})
     shot(page, "job-metrics-compared-dark-narrow")
+    audit(page, "compared metrics, dark and narrow", ".runai-JobPage")
     assert view.evaluate("view => view.scrollWidth <= view.clientWidth"), "something is cut off"
 
 

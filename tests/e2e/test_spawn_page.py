@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.hub.running import PASSWORD, Hub, eventually
 from tests.hub.test_profiles import PROFILES
 
-from .test_accessibility import Audit
+from .audit import audit
 from .test_administration import shots
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.needs("node")]
@@ -57,11 +57,11 @@ def test_over_quota_a_user_stops_another_server_and_starts_with_a_profile(hub: H
     expect(one).to_be_disabled()
     expect(page.get_by_role("group", name="Your servers hold 1 of your fixed quota of 1")).to_contain_text("thesis")
     shots(page, "spawn-over-quota")
-    audit = Audit(page)
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)
-        audit.look(f"page of a start, {theme}", "fieldset")
-    audit.finish()
+        for width in (640, 1360):
+            page.set_viewport_size({"width": width, "height": 900})
+            audit(page, f"page of a start, {theme}, {width} px", "fieldset")
     page.emulate_media(color_scheme="light")
 
     page.get_by_role("button", name="Stop server thesis").click()

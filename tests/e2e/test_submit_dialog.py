@@ -12,6 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from scheduler.client import Client
 
+from .audit import audit
 from .conftest import Hub, eventually
 from .test_first_light import client_of, in_the_lab, shot
 
@@ -185,6 +186,7 @@ def test_options_are_kept_as_a_template_and_fill_in_another_form(hub: Hub, page:
     page.keyboard.press("Enter")
     expect(dialog.get_by_role("alert")).to_contain_text("'half a GPU' is not a valid template name; use letters")
     shot(page, "template-refused")
+    audit(page, "refused template", ".runai-SubmitDialog")
     field(dialog, "Template name").fill("half")
     page.keyboard.press("Enter")
     expect(field(dialog, "Template")).to_have_value("half")
@@ -196,8 +198,10 @@ def test_options_are_kept_as_a_template_and_fill_in_another_form(hub: Hub, page:
     expect(field(dialog, "GPUs")).to_have_value("0.5")
     field(dialog, "Priority").fill("60")
     shot(page, "template")
+    audit(page, "template", ".runai-SubmitDialog")
     page.set_viewport_size({"width": 640, "height": 900})
     shot(page, "template-640")
+    audit(page, "template, 640 px", ".runai-SubmitDialog")
     page.set_viewport_size({"width": 1360, "height": 900})
     dialog.get_by_role("button", name="Send").click()
     expect(dialog).to_have_count(0)
