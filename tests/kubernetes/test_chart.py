@@ -35,6 +35,14 @@ EVERYTHING: Values = {
     "persistence": {"existingClaim": "state"},
     "networkPolicy": {"from": [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}]},
     "metrics": {"existingSecret": "scrape", "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
+    "mail": {
+        "host": "smtp.example.org",
+        "port": 465,
+        "tls": "tls",
+        "from": "gpus@example.org",
+        "user": "gpus",
+        "existingSecret": "mail",
+    },
     "podLabels": {"team": "ml"},
     "nodeSelector": {"pool": "system"},
     "tolerations": [{"key": "system", "operator": "Exists"}],
@@ -108,6 +116,9 @@ def test_the_documented_values_exist_in_the_chart(tmp_path: Path) -> None:
         ({**NEEDED, "auth": "none"}, "auth"),
         ({**NEEDED, "auth": "hub"}, "hub"),
         ({**NEEDED, "metrics": {"serviceMonitor": {"enabled": True}}}, "metrics/existingSecret"),
+        ({**NEEDED, "mail": {"host": "smtp.example.org"}}, "mail/from"),
+        ({**NEEDED, "mail": {"user": "gpus"}}, "mail/existingSecret"),
+        ({**NEEDED, "mail": {"tls": "ssl"}}, "mail/tls"),
         ({**NEEDED, "persistence": {"size": "many"}}, "persistence/size"),
         ({**NEEDED, "jobs": {"image": "one", "podSecurity": "open"}}, "jobs/podSecurity"),
     ],
@@ -138,6 +149,17 @@ def test_the_scheduler_takes_its_options_from_the_chart(tmp_path: Path, values: 
     assert options["Kubernetes"].get("notebooks_namespace") == values.get("notebooks", {}).get("namespace")
     assert options["Kubernetes"]["url"] == f"http://runai.pool.svc:8000{path}"
     assert container["livenessProbe"]["httpGet"]["path"] == f"{path}healthz"
+    mail = {name: value for name, value in options["RunaiService"].items() if name.startswith("smtp_")}
+    passwords = [each["valueFrom"] for each in container["env"] if each["name"] == "RUNAI_SMTP_PASSWORD"]
+    if values is EVERYTHING:
+        assert mail == {
+            "smtp_host": "smtp.example.org", "smtp_port": 465, "smtp_tls": "tls", "smtp_from": "gpus@example.org",
+            "smtp_user": "gpus",
+        }  # fmt: skip
+        assert passwords == [{"secretKeyRef": {"name": "mail", "key": "password"}}]
+    else:
+        assert not mail
+        assert not passwords
 
 
 @dataclass
