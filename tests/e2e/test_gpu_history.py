@@ -19,8 +19,8 @@ from scheduler.telemetry.history import HistoryFiles
 from scheduler.telemetry.records import span_of
 from tests.telemetry.standin import gpus_file, library, reporting
 
+from .audit import Audit
 from .conftest import Hub, LogIn, _free_port, eventually, start_hub, stop_hub
-from .test_accessibility import Audit
 from .test_administration import api, shots
 from .test_first_light import client_of, in_the_lab, shot
 
