@@ -16,6 +16,8 @@ def of_jobs(wanted: JobFilter) -> Iterator[ColumnElement[bool]]:
     if wanted.ids is not None:
         yield job.id.in_(sorted(wanted.ids))
     if wanted.states is not None:
+        if not any(state.final for state in wanted.states):
+            yield job.ended.is_(None)  # which an index has
         yield job.state.in_(sorted(state.value for state in wanted.states))
     if wanted.project is not None:
         yield job.project == wanted.project

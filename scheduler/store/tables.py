@@ -95,7 +95,13 @@ jobs = Table(
         sqlite_where=text("schedule IS NOT NULL"),
         postgresql_where=text("schedule IS NOT NULL"),
     ),
-    Index("jobs_unfinished", "id", sqlite_where=text("ended IS NULL"), postgresql_where=text("ended IS NULL")),
+    Index(
+        "jobs_unfinished",
+        "submitted",
+        "id",
+        sqlite_where=text("ended IS NULL"),
+        postgresql_where=text("ended IS NULL"),
+    ),
 )
 
 attempts = Table(

@@ -65,14 +65,16 @@ def test_an_array_is_one_row_that_unfolds_and_is_cancelled_whole(hub: Hub, in_th
 def test_the_filter_finds_jobs_that_are_not_loaded(hub: Hub, in_the_lab: Callable[..., Page]) -> None:
     page = in_the_lab("fay")
     with client_of(hub, "fay") as client:
-        needle = client.submit(JobSubmit(name="needle", command=["sleep", "600"], gpus=0))
+        first = client.submit(JobSubmit(name="first", command=["sleep", "600"], gpus=0))
         try:
-            eventually(lambda: client.job(needle.id).state is JobState.RUNNING)  # no event brings it to the panel
+            needle = client.submit(JobSubmit(name="needle", command=["true"], gpus=0, after=[first.id]))
+            eventually(lambda: client.job(first.id).state is JobState.RUNNING)
             for number in range(410):
                 client.submit(JobSubmit(name=f"hay-{number}", command=["true"], gpus=0, after=[needle.id]))
             page.reload()
             page.get_by_role("tab", name="GPU pool").click()
             expect(page.locator(".runai-Job", has_text="hay-409")).to_be_visible()
+            expect(page.locator(f".runai-Job[data-job='{first.id}']")).to_be_visible()
             row = page.locator(f".runai-Job[data-job='{needle.id}']")
             expect(row).to_have_count(0)
             page.get_by_role("button", name="Filter").click()
@@ -82,7 +84,7 @@ def test_the_filter_finds_jobs_that_are_not_loaded(hub: Hub, in_the_lab: Callabl
             expect(page.locator(".runai-Job")).to_have_count(1)
             shot(page, "panel-filter")
         finally:
-            client.cancel(needle.id)
+            client.cancel(first.id)
 
 
 def test_a_row_has_a_menu_by_mouse_and_by_keyboard(hub: Hub, in_the_lab: Callable[..., Page]) -> None:

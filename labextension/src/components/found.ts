@@ -1,5 +1,5 @@
 /** The jobs that the service has beyond those in the state: those that match a query, and further ones on request. */
-import { useCallback, useEffect, useRef, useState } from 'react';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { PAGE } from '../model/timing';
 import type { IPoolModel } from '../model/state';
 import { usePool } from './hooks';
@@ -17,7 +17,8 @@ export interface Found {
 
 /** `find`: words that occur in the jobs; `mine`: only the caller's own. What is found goes into the model. */
 export function useFound(model: IPoolModel, find: string, mine: boolean): Found {
-  const { hasAll } = usePool(model);
+  const state = usePool(model);
+  const hasAll = mine ? state.hasAllMine : state.hasAll;
   const asked = JSON.stringify([find, mine]);
   const latest = useRef(asked);
   /** Where the next page begins: "" at the front, null if there is none. */
@@ -56,5 +57,8 @@ export function useFound(model: IPoolModel, find: string, mine: boolean): Found 
     }
     return undefined;
   }, [asked, find, hasAll, load]);
-  return { more: next === null || loading ? null : () => void load(next), loading, pages };
+  return useMemo(
+    () => ({ more: next === null || loading ? null : () => void load(next), loading, pages }),
+    [load, next, loading, pages]
+  );
 }

@@ -2,6 +2,7 @@
 import type { ISignal } from '@lumino/signaling';
 import {
   createContext,
+  startTransition,
   useCallback,
   useContext,
   useEffect,
@@ -41,11 +42,11 @@ export function useChanging<S, T>(signal: ISignal<S, unknown>, read: () => T): T
   );
 }
 
-/** The time in seconds since the epoch, updated every second. */
+/** The time in seconds since the epoch, updated every second; a long list is rendered in slices, between frames. */
 export function useNow(): number {
   const [now, setNow] = useState(() => Date.now() / 1000);
   useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now() / 1000), 1000);
+    const timer = setInterval(() => startTransition(() => setNow(Date.now() / 1000)), 1000);
     return () => clearInterval(timer);
   }, []);
   return now;
@@ -67,7 +68,7 @@ function usePointer(ref: RefObject<HTMLElement>): boolean {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const leave = () => {
       clearTimeout(timer);
-      setInside(false);
+      startTransition(() => setInside(false)); // it renders all that was held back
     };
     const move = () => {
       clearTimeout(timer);

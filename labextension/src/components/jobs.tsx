@@ -1,5 +1,6 @@
 /** A list of jobs: unfinished jobs first, then finished ones. It does not change while the pointer is active. */
 import {
+  memo,
   useCallback,
   useContext,
   useMemo,
@@ -48,12 +49,9 @@ interface Row {
   readonly jobs: JobView[];
 }
 
-export function JobList(props: JobListProps): ReactElement {
-  const { jobs, model, actions, named, label, folds } = props;
-  const { me: caller } = props;
-  // The counts in it change often, and matter to no row.
-  // eslint-disable-next-line react-hooks/exhaustive-deps
-  const me = useMemo(() => caller, [caller?.name, caller?.admin, caller?.scopes.join()]);
+/** There may be thousands: the list is rendered again only if one of its own props changes, or each second. */
+export const JobList = memo(function JobList(props: JobListProps): ReactElement {
+  const { jobs, me, model, actions, named, label, folds } = props;
   const trans = useTrans();
   const now = useNow();
   const list = useRef<HTMLDivElement>(null);
@@ -174,7 +172,7 @@ export function JobList(props: JobListProps): ReactElement {
       {props.found?.loading && <div className="runai-Hint runai-More">{trans.__('Loading jobs…')}</div>}
     </div>
   );
-}
+});
 
 /** Whether a row shows a time that changes each second. */
 function ticks({ state, reason }: JobView): boolean {

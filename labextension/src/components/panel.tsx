@@ -1,5 +1,14 @@
 /** The panel: my GPUs, my projects and jobs. */
-import { useCallback, useEffect, useMemo, useRef, useState, type ReactElement, type ReactNode } from 'react';
+import {
+  useCallback,
+  useDeferredValue,
+  useEffect,
+  useMemo,
+  useRef,
+  useState,
+  type ReactElement,
+  type ReactNode
+} from 'react';
 import { amount } from '../model/format';
 import { countsOf, type IPoolModel, type PoolState } from '../model/state';
 import { useFound } from './found';
@@ -138,9 +147,19 @@ function Jobs({
       head.current?.querySelector<HTMLElement>('input, jp-search')?.focus();
     }
   }, [filtering]);
-  const all = useMemo(() => [...state.jobs.values()], [state.jobs]);
+  // A long list is rendered in slices, between frames.
+  const jobs = useDeferredValue(state.jobs);
+  const found = useDeferredValue(useFound(model, query, tab === 'mine'));
+  const all = useMemo(() => [...jobs.values()], [jobs]);
   const mine = useMemo(() => all.filter(job => job.mine), [all]);
-  const found = useFound(model, query, tab === 'mine');
+  const { me: caller } = state;
+  // The counts in it change often, and matter to no row.
+  // eslint-disable-next-line react-hooks/exhaustive-deps
+  const me = useMemo(() => caller, [caller?.name, caller?.admin, caller?.scopes.join()]);
+  const empty = useMemo(
+    () => (query ? trans.__('No job matches “%1”.', query) : <FirstExample team={tab === 'team'} />),
+    [query, tab, trans]
+  );
   const labels: Record<Tab, string> = { mine: trans.__('Mine'), team: trans.__('Team') };
   const tabs: Tab[] = ['mine', 'team'];
   return (
@@ -211,13 +230,13 @@ function Jobs({
           jobs={tab === 'mine' ? mine : all}
           query={query}
           found={found}
-          me={state.me}
+          me={me}
           model={model}
           actions={actions}
           folds
           named={tab === 'team'}
           label={tab === 'mine' ? trans.__('My jobs') : trans.__('Jobs of my team')}
-          empty={query ? trans.__('No job matches “%1”.', query) : <FirstExample team={tab === 'team'} />}
+          empty={empty}
         />
       </div>
     </section>

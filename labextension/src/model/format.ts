@@ -27,11 +27,18 @@ function said(seconds: number, trans: Trans): string {
   return hours % 24 ? trans.__('%1 d %2 h', days, hours % 24) : trans.__('%1 d', days);
 }
 
+// Making a format takes longer than using it, and a list uses one in every row.
 const TIME: Intl.DateTimeFormatOptions = { hour: '2-digit', minute: '2-digit' };
+const TODAY = new Intl.DateTimeFormat(undefined, TIME);
+const THIS_WEEK = new Intl.DateTimeFormat(undefined, { ...TIME, weekday: 'short' });
+const ANY_DAY = new Intl.DateTimeFormat(undefined, { ...TIME, day: 'numeric', month: 'short' });
+const AMOUNT = new Intl.NumberFormat(undefined, { maximumFractionDigits: 2 });
+const WHOLE = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 21 });
+const FRACTION = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 4 });
 
 /** The time of a day as the reader's locale writes it: `14:20`, `02:20 PM`. */
 export function timeOfDay(date: Date): string {
-  return new Intl.DateTimeFormat(undefined, TIME).format(date);
+  return TODAY.format(date);
 }
 
 /** The name of a day of the week; 0 is Sunday. */
@@ -43,16 +50,10 @@ export function weekday(day: number): string {
 export function clock(time: number, now: number): string {
   const date = new Date(time * 1000);
   const today = new Date(now * 1000);
-  const options: Intl.DateTimeFormatOptions = { ...TIME };
-  if (date.toDateString() !== today.toDateString()) {
-    if (Math.abs(time - now) < 6 * 86_400) {
-      options.weekday = 'short';
-    } else {
-      options.day = 'numeric';
-      options.month = 'short';
-    }
+  if (date.toDateString() === today.toDateString()) {
+    return TODAY.format(date);
   }
-  return new Intl.DateTimeFormat(undefined, options).format(date);
+  return (Math.abs(time - now) < 6 * 86_400 ? THIS_WEEK : ANY_DAY).format(date);
 }
 
 /** `2026-03-01 14:10:05`: of one length, so that lines align. */
@@ -63,12 +64,12 @@ export function stamp(time: number): string {
 
 /** A number of GPUs without its unit: at most two decimals. */
 export function amount(gpus: number): string {
-  return new Intl.NumberFormat(undefined, { maximumFractionDigits: 2 }).format(gpus);
+  return AMOUNT.format(gpus);
 }
 
 /** A reported number: at most four significant digits after the point. */
 export function metric(value: number): string {
-  return new Intl.NumberFormat(undefined, { maximumSignificantDigits: value % 1 ? 4 : 21 }).format(value);
+  return (value % 1 ? FRACTION : WHOLE).format(value);
 }
 
 export function gpus(count: number, trans: Trans): string {

@@ -9,10 +9,11 @@
 import { Signal, type ISignal } from '@lumino/signaling';
 import type { Event as PoolEvent, JobView, ViewFigures } from './api';
 import { Client, type JobVerb } from './client';
-import { HEARTBEATS, MOST_SHOWN, PAGE, REST, TIMING, untilShown, type Timing } from './timing';
+import { firstJobs } from './firstjobs';
+import { HEARTBEATS, MOST_SHOWN, REST, TIMING, untilShown, type Timing } from './timing';
 import { Schedules } from './schedules';
 import { readMessages, type Message } from './sse';
-import { inOrder, isFinal, NOTHING, trim, UNFINISHED, type IPoolModel, type PoolState } from './state';
+import { inOrder, isFinal, NOTHING, trim, type IPoolModel, type PoolState } from './state';
 import { PoolError, UNREACHABLE, type ITransport } from './transport';
 
 export class PoolModel implements IPoolModel {
@@ -226,24 +227,22 @@ export class PoolModel implements IPoolModel {
   }
 
   private async _load(): Promise<void> {
-    const [me, pool, projects, { sessions }, waiting, recent] = await Promise.all([
+    const [me, pool, projects, { sessions }, { jobs: first, ...has }] = await Promise.all([
       this.client.me(),
       this.client.pool(),
       this._everything ? this.client.projects() : this._state.projects,
       this.client.sessions(),
-      this.client.jobs({ states: UNFINISHED, limit: PAGE }),
-      this.client.jobs({ limit: PAGE })
+      firstJobs(this.client, this._everything)
     ]);
     // Keep jobs that ended long ago: a card may show them, and they no longer change.
     const past = [...this._state.jobs.values()].filter(job => isFinal(job.state));
-    const jobs = new Map([...past, ...recent.jobs, ...waiting.jobs].map(job => [job.id, job]));
+    const jobs = new Map([...past, ...first].map(job => [job.id, job]));
     for (const job of this._state.jobs.values()) {
       const now = jobs.get(job.id);
       if (now && job.mine && !isFinal(job.state) && isFinal(now.state)) {
         this._ended.push(now);
       }
     }
-    const has = { hasAllUnfinished: waiting.next === null, hasAll: recent.next === null && waiting.next === null };
     this._set({ connection: 'live', problem: null, me, pool, projects, sessions, jobs, ...has });
     this._announce();
   }
@@ -323,7 +322,8 @@ export class PoolModel implements IPoolModel {
       jobs.set(job.id, job);
     }
     gone.forEach(id => jobs.delete(id));
-    this._set({ hasAll: !trim(jobs) && this._state.hasAll, jobs });
+    const kept = !trim(jobs);
+    this._set({ hasAll: kept && this._state.hasAll, hasAllMine: kept && this._state.hasAllMine, jobs });
     this._announce();
   }
 

@@ -22,8 +22,9 @@ export interface PoolState {
   readonly projects: readonly ProjectView[];
   readonly sessions: readonly SessionView[];
   readonly jobs: ReadonlyMap<string, JobView>;
-  /** Whether `jobs` has all jobs of the caller and their projects, and whether it has all that are unfinished. */
+  /** Whether `jobs` has all jobs of the caller and their projects, all of the caller's own, all that are unfinished. */
   readonly hasAll: boolean;
+  readonly hasAllMine: boolean;
   readonly hasAllUnfinished: boolean;
   /** The caller's own, by name. */
   readonly schedules: readonly ScheduleView[];
@@ -60,6 +61,7 @@ export const NOTHING: PoolState = {
   sessions: [],
   jobs: new Map(),
   hasAll: false,
+  hasAllMine: false,
   hasAllUnfinished: false,
   schedules: []
 };

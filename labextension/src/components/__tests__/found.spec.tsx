@@ -16,6 +16,10 @@ async function panel(waiting: number): Promise<[Scheduler, PoolModel]> {
     scheduler.jobs.set(`j${n}`, aJob(`j${n}`, { name: `train-${n}`, submitted: waiting - n }));
   }
   scheduler.me = { ...scheduler.me, jobs: { running: 0, stopping: 0, waiting, paused: 0 } };
+  return [scheduler, await shown(scheduler)];
+}
+
+async function shown(scheduler: Scheduler): Promise<PoolModel> {
   const model = new PoolModel(scheduler, { gather: 1 });
   const box = (query: string, change: (query: string) => void) => (
     <input value={query} onChange={event => change(event.target.value)} />
@@ -23,7 +27,7 @@ async function panel(waiting: number): Promise<[Scheduler, PoolModel]> {
   render(<Panel model={model} actions={ACTIONS} server={null} onNewJob={() => undefined} filterBox={box} />);
   await act(async () => model.start());
   fireEvent.pointerMove(document.querySelector('.runai-Panel')!);
-  return [scheduler, model];
+  return model;
 }
 
 const rows = () => document.querySelectorAll('.runai-Job').length;
@@ -52,6 +56,23 @@ it('finds jobs that were not loaded', async () => {
   expect(rows()).toBe(1);
   fireEvent.change(screen.getByRole('textbox'), { target: { value: 'nothing' } });
   await screen.findByText('No job matches “nothing”.');
+  model.dispose();
+});
+
+it('starts with the jobs of the caller, the running one included, behind many newer ones of others', async () => {
+  const scheduler = new Scheduler();
+  for (let n = 0; n < 3; n++) {
+    scheduler.jobs.set(`m${n}`, aJob(`m${n}`, { name: `mine-${n}`, submitted: n, state: n ? 'queued' : 'running' }));
+  }
+  for (let n = 0; n < 450; n++) {
+    const other = { name: `theirs-${n}`, user: 'ben', mine: false, submitted: 1000 + n };
+    scheduler.jobs.set(`t${n}`, aJob(`t${n}`, other));
+  }
+  scheduler.me = { ...scheduler.me, jobs: { running: 1, stopping: 0, waiting: 2, paused: 0 } };
+  const model = await shown(scheduler);
+  await screen.findByText('mine-0');
+  expect(rows()).toBe(3);
+  expect(more()).toBeNull();
   model.dispose();
 });
 
