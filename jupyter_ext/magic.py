@@ -196,7 +196,7 @@ class RunaiMagics(Magics):
         shell: Any = self.shell
         shell.user_ns["_job"] = job
         if asked.detach:
-            return job.go_on() if asked.search else job
+            return job
         if isinstance(job, Job) and (workers := job.view.workers) > 1:
             print(
                 f"This is the output of rank 0 of {workers}; _job.logs(rank=1) shows another rank.",

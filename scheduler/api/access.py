@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from scheduler.errors import Forbidden, NotFound
-from scheduler.model import GroupName, Job, Pool, Project, ProjectName, Schedule, Session, UserName
+from scheduler.model import GroupName, Job, JobId, Pool, Project, ProjectName, Schedule, Session, UserName
 from scheduler.store import EventRecord
 
 
@@ -40,11 +40,13 @@ _INCLUDES = {
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The sender of a request as verified by the authenticator, never as stated in a body or header."""
+    """The sender of a request as verified by the authenticator, never as stated in a body or header. With a `job`, it
+    is a job of that user, which may do less."""
 
     name: UserName
     scopes: frozenset[Scope]
     groups: frozenset[GroupName] = frozenset()
+    job: JobId | None = None
 
     @classmethod
     def of(cls, name: UserName, scopes: frozenset[Scope], groups: frozenset[GroupName] = frozenset()) -> Caller:
@@ -108,7 +110,7 @@ class Access:
         return name in self.seen_projects or self.caller.admin
 
     def sees_job(self, job: Job) -> bool:
-        return self.owns(job) or self.sees_project(job.request.project)
+        return self.owns(job) or (self.caller.job is None and self.sees_project(job.request.project))
 
     def sees_session(self, session: Session) -> bool:
         return self.owns(session) or self.caller.admin
@@ -122,7 +124,10 @@ class Access:
         return True
 
     def owns(self, thing: Job | Session) -> bool:
-        return thing.user == self.caller.name
+        """Whether it is the caller's; a job that calls owns only the jobs that it has submitted."""
+        if self.caller.job is None:
+            return thing.user == self.caller.name
+        return isinstance(thing, Job) and (thing.user, thing.program.submitter) == (self.caller.name, self.caller.job)
 
     def stranger_to(self, thing: Job | Session) -> UserName | None:
         """The caller, where that is not the owner; the hub's spawner acts for the owner of a server."""

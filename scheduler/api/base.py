@@ -114,6 +114,8 @@ class ApiHandler(RequestHandler):
             if scope is Scope.ADMIN:  # which even an administrator's notebook server lacks
                 advice = "if you administer the hub, request a token at /hub/token and set RUNAI_TOKEN to it"
             raise Forbidden(f"This needs the scope {scope.value}, which your token does not have; {advice}.")
+        if caller.job is not None and not (self.endpoint and self.endpoint.for_jobs):
+            raise Forbidden("The token of a job may only submit jobs, and read and cancel these.")
         return caller
 
     async def still_allowed(self) -> bool:

@@ -184,6 +184,7 @@ def job_of(sent: JobSubmit, *, user: UserName, project: ProjectName, now: float,
             container=Container(image=sent.image),
             git=None if sent.git is None else GitState(sent.git.commit, sent.git.branch, sent.git.changed),
             cell=None if sent.cell is None else NotebookCell(sent.cell.notebook, sent.cell.id),
+            may_submit=sent.may_submit,
         ),
         submitted=now,
         queued=now,
@@ -272,6 +273,7 @@ def submission_of(job: Job) -> JobSubmit:
         "parameters": dict(program.parameters),
         "git": program.git and GitSubmit(**asdict(program.git)),
         "cell": program.cell and NotebookCellSubmit(**asdict(program.cell)),
+        "may_submit": program.may_submit,
     }
     if request.groups:
         given["groups"] = [

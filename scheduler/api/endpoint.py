@@ -33,7 +33,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """`scope` is what the caller needs (`None`: open to everybody); `answer` is the type of a body in JSON."""
+    """`scope` is what the caller needs (`None`: open to everybody); `answer` is the type of a body in JSON. `for_jobs`:
+    it is also open to jobs that may submit."""
 
     summary: str
     scope: Scope | None
@@ -45,6 +46,7 @@ class Endpoint:
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
     refuses: tuple[type[RunaiError], ...] = ()
+    for_jobs: bool = False
 
 
 def endpoint(summary: str, scope: Scope | None, **rest: Any) -> Callable[[F], F]:

@@ -40,8 +40,21 @@ class SubmitHandler(ApiHandler):
         return with_defaults(sent, rules_of(project, self.api.book.pool))
 
     async def _job(self, sent: JobSubmit) -> Job:
-        (job,) = await self.as_in_the_notebook([job_of_submission(self.api, self.caller, sent, self._key())])
+        job = job_of_submission(self.api, self.caller, sent, self._key())
+        if self.caller.job is not None:
+            return await self._as_in_the_job(job, self.caller.job)
+        (job,) = await self.as_in_the_notebook([job])
         return job
+
+    async def _as_in_the_job(self, job: Job, submitter: JobId) -> Job:
+        """What a job submits runs in its image, unless it chooses another, and with its volumes."""
+        if job.program.may_submit:
+            sentence = "may_submit: a job that another job submits may not submit jobs itself; leave it out."
+            raise Forbidden(sentence, field="may_submit")
+        found = await self.api.controller.job(submitter)
+        container = job.program.container if found is None else found.program.container
+        container = replace(container, image=job.program.container.image or container.image)
+        return replace(job, program=replace(job.program, container=container, submitter=submitter))
 
     async def as_in_the_notebook(self, jobs: Sequence[Job]) -> Sequence[Job]:
         """Jobs from a notebook server run in its image, unless they choose another, and with its volumes."""
@@ -145,6 +158,7 @@ class JobsHandler(SubmitHandler):
         status=201,
         headers=(("Idempotency-Key", "a request that repeats the caller's key returns the same job"), NOTEBOOK),
         refuses=(Invalid, Conflict),
+        for_jobs=True,
     )
     async def post(self) -> None:
         sent = await self._with_ids(self.body(JobSubmit))
@@ -182,7 +196,7 @@ class JobsHandler(SubmitHandler):
 
 
 class JobHandler(ApiHandler):
-    @endpoint("One job", Scope.READ, answer=JobView, refuses=(NotFound,))
+    @endpoint("One job", Scope.READ, answer=JobView, refuses=(NotFound,), for_jobs=True)
     async def get(self, job_id: JobId) -> None:
         self.tell_event()
         access = self.access
@@ -257,7 +271,7 @@ class VerbHandler(ApiHandler):
 
 
 class CancelHandler(VerbHandler):
-    @endpoint("Cancel a job", Scope.SUBMIT, answer=JobView, refuses=(NotFound, Forbidden, Conflict))
+    @endpoint("Cancel a job", Scope.SUBMIT, answer=JobView, refuses=(NotFound, Forbidden, Conflict), for_jobs=True)
     async def post(self, job_id: JobId) -> None:
         await self.apply(job_id, self.api.controller.cancel)
 

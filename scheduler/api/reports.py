@@ -38,6 +38,7 @@ class ReportHandler(ApiHandler):
         query=ReportQuery,
         answer=MetricsPage,
         refuses=(NotFound, Forbidden, Invalid),
+        for_jobs=True,
     )
     async def get(self, job_id: JobId) -> None:
         query = self.query(ReportQuery)

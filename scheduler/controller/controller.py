@@ -18,7 +18,6 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from time import monotonic
 from typing import cast
 
 from scheduler.controller import dependencies, notices, usage
@@ -39,6 +38,7 @@ from scheduler.controller.sessionidle import SessionIdleness
 from scheduler.controller.sessions import Sessions
 from scheduler.controller.statewriter import StateWriter
 from scheduler.controller.submissions import Submissions
+from scheduler.controller.workertracker import Credentials
 from scheduler.engines.backend import Backend
 from scheduler.errors import RunaiError
 from scheduler.model import Job, JobId, JobState, Node, Pool, Session, SessionId, Workload, WorkloadId, pool_at
@@ -66,6 +66,7 @@ class Controller:
         *,
         clock: Callable[[], float] = time.time,
         decide: Decide | None = None,
+        credentials: Credentials = lambda job, attempt: {},
     ) -> None:
         self.ready = False
         self._files, self._inventory, self._traits = backend.files, backend.inventory, backend.traits
@@ -79,7 +80,7 @@ class Controller:
         submissions = Submissions(self._writer, store, backend.traits, self._plan_loop.wake, clock)
         self.submit, self.submit_array, self.check = submissions.submit, submissions.submit_array, submissions.check
         self.schedules, self.notices = Schedules(self._writer, submissions, clock), NoticeBoxes(self._writer, clock)
-        self._jobs = Jobs(self._writer, store, backend.engine, backend.traits, self._plan_loop.wake, clock)
+        self._jobs = Jobs(self._writer, store, backend.engine, backend.traits, self._plan_loop.wake, clock, credentials)
         self.job, self.jobs, self.set_priority = self._jobs.find, self._jobs.list, self._jobs.set_priority
         self.cancel, self.pause, self.resume = self._jobs.cancel, self._jobs.pause, self._jobs.resume
         self._sessions = Sessions(self._writer, store, backend.engine, backend.traits, self._plan_loop.wake, clock)
@@ -261,7 +262,7 @@ class Controller:
         usage = usage_by_job(self._inventory, self._decided.nodes, picks_gpus=self._traits.picks_gpus)
         self.session_idleness.look(self._decided.sessions.values(), usage, self._clock())
         self.accountant.look(usage, LOOK)
-        for job in self._idleness.look(list(self._decided.holding.values()), usage, monotonic()):
+        for job in self._idleness.look(list(self._decided.holding.values()), usage, time.monotonic()):
             self._jobs.idled(job)
         self._looking = asyncio.get_running_loop().call_later(LOOK, self._look_for_idle_jobs)
 
@@ -307,7 +308,7 @@ class Controller:
 
     def _pausing(self, now: float) -> Mapping[str, float]:
         """The jobs that pause after a failure, and until when."""
-        return self._jobs.pauses.look(self._decided.dependent, now, monotonic())
+        return self._jobs.pauses.look(self._decided.dependent, now, time.monotonic())
 
     def _decide(self, decide: Decide, snapshot: Snapshot) -> Plan:
         """The policy's plan, with the reasons of the jobs that are not in its snapshot."""
@@ -364,13 +365,13 @@ class Controller:
         if blocked := dependencies.blocked((job,), self._decided.jobs, {}):
             return DryRun(blocked[job.id])
         await self._trying.acquire()
-        begun = monotonic()
+        begun = time.monotonic()
         try:
             workload = self.book.run_times.workload(job)
             found = await asyncio.to_thread(dry_run, self.snapshot(), workload, partial(self._runs_like, job))
         finally:
             # As after a forecast: open forms in a large pool ask repeatedly.
-            asyncio.get_running_loop().call_later(REST * (monotonic() - begun), self._trying.release)
+            asyncio.get_running_loop().call_later(REST * (time.monotonic() - begun), self._trying.release)
         start = found.decision.estimated_start
         if start is None:
             return found

@@ -13,7 +13,7 @@ from scheduler.controller.pausenotices import running
 from scheduler.controller.pauses import Pauses
 from scheduler.controller.statewriter import StateWriter, Written
 from scheduler.controller.throughputs import type_of
-from scheduler.controller.workertracker import WorkerTracker
+from scheduler.controller.workertracker import Credentials, WorkerTracker
 from scheduler.engines.base import Engine, Traits
 from scheduler.errors import NotFound
 from scheduler.model import Job, JobId, JobState, Node, WorkerPlacement, WorkloadId
@@ -35,6 +35,7 @@ class Jobs:
         traits: Traits,
         wake: Callable[[], None],
         clock: Callable[[], float],
+        credentials: Credentials,
     ) -> None:
         self._writer = writer
         self._store = store
@@ -42,7 +43,7 @@ class Jobs:
         self._clock = clock
         self.pauses = Pauses()
         engine.watch_refused(self._may_start)
-        self._tracker = WorkerTracker(engine, traits, self._observe)
+        self._tracker = WorkerTracker(engine, traits, self._observe, credentials)
         self._deadlines: dict[str, asyncio.TimerHandle] = {}
         self._avoiding: dict[str, asyncio.TimerHandle] = {}
 

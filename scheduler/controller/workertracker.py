@@ -34,6 +34,9 @@ FAREWELL = 5.0
 Attempt = tuple[JobId, int]
 """A job and the number of its attempt."""
 
+Credentials = Callable[[JobId, int], Mapping[str, str]]
+"""The environment variables with which an attempt reaches the service; none where it cannot."""
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -44,12 +47,16 @@ class Refusal:
 
 
 class WorkerTracker:
-    """`changed(job id, attempt)` is called when the status of an attempt's workers has changed."""
+    """`changed(job id, attempt)` is called when the status of an attempt's workers has changed. `credentials` are the
+    environment variables of an attempt that may submit."""
 
-    def __init__(self, engine: Engine, traits: Traits, changed: Callable[[JobId, int], None]) -> None:
+    def __init__(
+        self, engine: Engine, traits: Traits, changed: Callable[[JobId, int], None], credentials: Credentials
+    ) -> None:
         self._engine = engine
         self._traits = traits
         self._changed = changed
+        self._credentials = credentials
         self._workers: dict[Attempt, dict[int, WorkerStatus]] = {}
         self._refusals: dict[Attempt, Refusal] = {}
         self._launching: set[Attempt] = set()
@@ -155,7 +162,7 @@ class WorkerTracker:
     async def _launch(self, job: Job, nodes: Mapping[NodeName, Node]) -> None:
         attempt = (job.id, len(job.attempts))
         try:
-            await self._engine.launch(_order(job, nodes, self._traits))
+            await self._engine.launch(_order(job, nodes, self._traits, self._credentials))
         except RunaiError as error:
             fault = Fault.ENGINE if isinstance(error, Unavailable) else Fault.JOB
             self._refusals[attempt] = Refusal(error.sentence, fault)
@@ -187,7 +194,7 @@ def _same(known: WorkerStatus, status: WorkerStatus) -> bool:
     return (known.state, known.reason) == (status.state, status.reason)
 
 
-def _order(job: Job, nodes: Mapping[NodeName, Node], traits: Traits) -> base.Launch:
+def _order(job: Job, nodes: Mapping[NodeName, Node], traits: Traits, credentials: Credentials) -> base.Launch:
     attempt = job.attempts[-1]
     missing = [worker.node for worker in attempt.placement if worker.node not in nodes]
     if missing:
@@ -198,7 +205,12 @@ def _order(job: Job, nodes: Mapping[NodeName, Node], traits: Traits) -> base.Lau
         program=job.program,
         workers=addressed(attempt.placement, traits),
         nodes={worker.node: nodes[worker.node] for worker in attempt.placement},
-        env={"RUNAI_JOB_NAME": job.name, "RUNAI_PROJECT": job.request.project, **_own(job)},
+        env={
+            "RUNAI_JOB_NAME": job.name,
+            "RUNAI_PROJECT": job.request.project,
+            **_own(job),
+            **(credentials(job.id, attempt.number) if job.program.may_submit else {}),
+        },
         user=job.user,
         groups=job.request.groups,
         shapes=_shapes(job),

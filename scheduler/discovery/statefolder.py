@@ -96,11 +96,15 @@ class StateFolder:
     # -- the token ------------------------------------------------------------------------------------------
 
     def token(self) -> str:
-        """The token of a scheduler without a hub, generated at the first start."""
-        found = self.read_token()
+        """The token of a scheduler without a hub."""
+        return self.secret("token")
+
+    def secret(self, name: str) -> str:
+        """A secret of the scheduler, generated when it is first needed."""
+        found = read_secret(self.path / name)
         if found is None:
             found = secrets.token_hex(32)
-            write_durably(self.path / "token", found)
+            write_durably(self.path / name, found)
         return found
 
     def read_token(self) -> str | None:

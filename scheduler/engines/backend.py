@@ -68,6 +68,7 @@ class Backend:
 
     `traits` describe what the engine can do: a job that needs more is refused before it is queued. `agents` answers the
     agents of its workers, where it uses agents. `notebooks` are the servers whose images and volumes jobs can share.
+    `url` is the address at which its workers reach the service, where that is not its address on this machine.
     """
 
     engine: Engine
@@ -77,6 +78,7 @@ class Backend:
     agents: Agents | None = None
     notebooks: Notebooks | None = None
     traits: Traits = field(default_factory=Traits)
+    url: str = ""
 
 
 Factory = Callable[[Setup], Backend]

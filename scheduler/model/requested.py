@@ -192,7 +192,8 @@ class Program:
     `outputs` are the names that a cell returns. `grace` is the time between SIGTERM and SIGKILL, `max_runtime` the
     longest time of one attempt, `idle_timeout` how long it may leave its GPUs idle, `retries` how often a failed
     attempt is retried. `parameters` are its values in a sweep, by name. `container` is what it runs in, and `git`
-    and `cell` say where it is from.
+    and `cell` say where it is from. `may_submit`: it has a token with which it submits jobs; `submitter` is the job
+    that has submitted this one in that way.
     """
 
     kind: JobKind
@@ -210,6 +211,8 @@ class Program:
     container: Container = Container()
     git: GitState | None = None
     cell: NotebookCell | None = None
+    may_submit: bool = False
+    submitter: JobId | None = None
 
     @property
     def blobs(self) -> frozenset[str]:

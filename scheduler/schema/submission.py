@@ -124,6 +124,10 @@ class JobSubmit(Wire):
     parameters: Parameters = Field(default_factory=dict)
     git: GitSubmit | None = Field(None, description="where the files are from")
     cell: NotebookCellSubmit | None = Field(None, description="where the job is submitted from")
+    may_submit: bool = Field(
+        False,
+        description="the job gets a token, in RUNAI_TOKEN, with which it may submit jobs, and read and cancel these",
+    )
 
 
 class ArrayMember(Wire):

@@ -33,6 +33,7 @@ from traitlets.config import Config
 
 from scheduler.api.app import make_app
 from scheduler.api.auth import Authenticator, TokenAuth
+from scheduler.api.jobtokens import JobTokens, WithJobs
 from scheduler.api.metrics import Metrics
 from scheduler.api.server import Server, make_server
 from scheduler.controller import Controller
@@ -235,7 +236,13 @@ async def _running(
         store.open()
         ends.callback(store.close)
         metrics = Metrics()
-        controller = Controller(store, ours, decide=metrics.timed(SnapshotPlanner()))
+        url, tokens = _address(sockets[0], options.base_url), JobTokens(folder.secret("job-key"))
+        controller = Controller(
+            store,
+            ours,
+            decide=metrics.timed(SnapshotPlanner()),
+            credentials=lambda job, attempt: {"RUNAI_URL": ours.url or url, "RUNAI_TOKEN": tokens.of(job, attempt)},
+        )
         await controller.start()
         ends.push_async_callback(_let_go, controller, lost)
         await _bring_about(options, folder, controller, ours.inventory)
@@ -247,7 +254,7 @@ async def _running(
             controller,
             blobs,
             ours,
-            _authenticator(options, folder),
+            WithJobs(_authenticator(options, folder), tokens, lambda job: controller.book.jobs.get(job)),
             state_dir=folder.path,
             base_url=options.base_url,
             scrape_token=options.scrape_token,
@@ -271,7 +278,7 @@ async def _running(
         server = make_server(app)
         server.add_sockets(sockets)
         ends.push_async_callback(_close, server)
-        yield _address(sockets[0], options.base_url), server, controller
+        yield url, server, controller
 
 
 async def _let_go(controller: Controller, lost: asyncio.Task[None]) -> None:

@@ -24,6 +24,7 @@ from scheduler.api.access import Caller, Scope
 from scheduler.api.app import ROUTES, make_app
 from scheduler.api.auth import Authenticator, token_of
 from scheduler.api.base import ApiHandler
+from scheduler.api.jobtokens import JobTokens, WithJobs
 from scheduler.api.metrics import Metrics
 from scheduler.api.server import make_server
 from scheduler.controller import Controller
@@ -37,6 +38,8 @@ from scheduler.policy import SnapshotPlanner
 from scheduler.store import Store
 
 SCRAPE = "only-for-metrics"
+
+OF_JOBS = JobTokens("the key of the tests")
 
 CALLERS = {
     "powerless": Caller.of(UserName("ann"), frozenset()),
@@ -170,7 +173,13 @@ async def running(
     store = Store(f"sqlite:///{state_dir}/runai.sqlite")
     store.open()
     metrics = Metrics()
-    controller = Controller(store, backend, decide=metrics.timed(SnapshotPlanner()), clock=clock)
+    controller = Controller(
+        store,
+        backend,
+        decide=metrics.timed(SnapshotPlanner()),
+        clock=clock,
+        credentials=lambda job, attempt: {"RUNAI_TOKEN": OF_JOBS.of(job, attempt)},
+    )
     await controller.start()
     if controller.book.pool.projects != pool.projects:
         await controller.apply(pool)
@@ -179,7 +188,7 @@ async def running(
         controller,
         Blobs(state_dir),
         backend,
-        authenticator or tokens,
+        WithJobs(authenticator or tokens, OF_JOBS, lambda job: controller.book.jobs.get(job)),
         state_dir=state_dir,
         base_url=base_url,
         scrape_token=SCRAPE,

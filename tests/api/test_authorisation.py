@@ -19,97 +19,98 @@ from scheduler.engines.backend import Setup
 from scheduler.engines.local.backend import local
 from scheduler.engines.rendezvous import Rendezvous
 from scheduler.model import JobState
-from tests.api.conftest import Service, Start
+from tests.api.conftest import OF_JOBS, Service, Start
 from tests.engines.workplace import launch
 
-EVERYBODY = ("nobody", "wrong", "powerless", "reader", "owner", "mate", "stranger", "admin", "worker")
+EVERYBODY = ("nobody", "wrong", "powerless", "reader", "owner", "mate", "stranger", "admin", "worker", "job")
 
 OPEN = {("/healthz", "GET"), ("/readyz", "GET"), ("/api/v1/openapi.json", "GET")}
 """The only routes that need no credentials."""
 
-# The columns are EVERYBODY's. The worker has the token of its attempt.
+# The columns are EVERYBODY's. The worker has the token of its attempt, the job that of a job of the owner's that may
+# submit; it has not submitted the jobs of this table.
 # Job, bundle and session are the owner's; the mate and the reader are in their project.
 TABLE = """
-GET    /api/v1/me                            401 401 403 200 200 200 200 200 401
-GET    /api/v1/pool                          401 401 403 200 200 200 200 200 401
-GET    /api/v1/policies                      401 401 403 403 403 403 403 200 401
-GET    /api/v1/pool/file                     401 401 403 403 403 403 403 200 401
-POST   /api/v1/pool/apply                    401 401 403 403 403 403 403 200 401
-POST   /api/v1/pool/preview                  401 401 403 403 403 403 403 200 401
-GET    /api/v1/pool/snapshot                 401 401 403 403 403 403 403 200 401
-GET    /api/v1/audit                         401 401 403 403 403 403 403 200 401
-GET    /api/v1/usage                         401 401 403 200 200 200 200 200 401
-GET    /api/v1/usage.csv                     401 401 403 200 200 200 200 200 401
-GET    /api/v1/usage/forecast                401 401 403 403 403 403 403 200 401
-GET    /api/v1/usage/record                  401 401 403 403 403 403 403 200 401
-POST   /api/v1/usage/what-if                 401 401 403 403 403 403 403 422 401
-PUT    /api/v1/nodes/{node}/drain            401 401 403 403 403 403 403 204 401
-DELETE /api/v1/nodes/{node}/drain            401 401 403 403 403 403 403 204 401
-PUT    /api/v1/nodes/{node}/node-pool        401 401 403 403 403 403 403 200 401
-GET    /api/v1/nodes/{node}/gpus             401 401 403 200 200 200 200 200 401
-GET    /api/v1/nodes/{node}/gpus/{gpu}/history 401 401 403 200 200 200 200 200 401
-GET    /api/v1/projects                      401 401 403 200 200 200 200 200 401
-GET    /api/v1/projects/{name}               401 401 403 200 200 200 200 200 401
-PUT    /api/v1/projects/{name}               401 401 403 403 403 403 403 200 401
-DELETE /api/v1/projects/{name}               401 401 403 403 403 403 403 204 401
-POST   /api/v1/jobs                          401 401 403 403 201 201 403 201 401
-POST   /api/v1/jobs/check                    401 401 403 403 204 204 403 204 401
-POST   /api/v1/jobs/dry-run                  401 401 403 403 200 200 403 200 401
-POST   /api/v1/arrays                        401 401 403 403 201 201 403 201 401
-GET    /api/v1/jobs                          401 401 403 200 200 200 200 200 401
-GET    /api/v1/jobs/{job_id}                 401 401 403 200 200 200 404 200 401
-DELETE /api/v1/jobs/{job_id}                 401 401 403 403 409 403 404 409 401
-GET    /api/v1/jobs/{job_id}/explain         401 401 403 200 200 200 404 200 401
-GET    /api/v1/jobs/{job_id}/submission      401 401 403 403 200 403 404 403 401
-PATCH  /api/v1/jobs/{job_id}                 401 401 403 403 200 403 404 200 401
-POST   /api/v1/jobs/{job_id}/cancel          401 401 403 403 200 403 404 200 401
-POST   /api/v1/jobs/{job_id}/pause           401 401 403 403 200 403 404 200 401
-POST   /api/v1/jobs/{job_id}/resume          401 401 403 403 200 403 404 200 401
-GET    /api/v1/jobs/{job_id}/logs            401 401 403 403 200 403 404 403 401
-GET    /api/v1/jobs/{job_id}/gpu-use         401 401 403 200 200 200 404 200 401
-GET    /api/v1/jobs/{job_id}/log-times       401 401 403 403 200 403 404 403 401
-GET    /api/v1/jobs/{job_id}/display         401 401 403 403 200 403 404 403 401
-GET    /api/v1/jobs/{job_id}/metrics         401 401 403 403 200 403 404 403 401
-GET    /api/v1/reports                       401 401 403 403 200 200 200 200 401
-GET    /api/v1/jobs/{job_id}/outputs         401 401 403 403 200 403 404 403 401
-GET    /api/v1/jobs/{job_id}/outputs/{path}  401 401 403 403 200 403 404 403 401
-HEAD   /api/v1/blobs/{digest}                401 401 403 403 200 404 404 404 401
-PUT    /api/v1/blobs/{digest}                401 401 403 403 200 200 200 200 401
-POST   /api/v1/sessions                      401 401 403 403 201 403 403 201 401
-GET    /api/v1/sessions                      401 401 403 200 200 200 200 200 401
-DELETE /api/v1/sessions/{session_id}         401 401 403 403 200 404 404 200 401
-POST   /api/v1/sessions/{session_id}/stop    401 401 403 403 204 404 404 204 401
-POST   /api/v1/sessions/activity             401 401 403 403 204 404 404 404 401
-GET    /api/v1/me/notices                    401 401 403 403 200 200 200 200 401
-PUT    /api/v1/me/notices                    401 401 403 403 200 200 200 200 401
-POST   /api/v1/me/notices/test               401 401 403 403 422 422 422 422 401
-POST   /api/v1/schedules                     401 401 403 403 201 201 403 403 401
-GET    /api/v1/schedules                     401 401 403 200 200 200 200 200 401
-GET    /api/v1/schedules/{schedule}          401 401 403 404 200 404 404 404 401
-PATCH  /api/v1/schedules/{schedule}          401 401 403 403 200 404 404 404 401
-DELETE /api/v1/schedules/{schedule}          401 401 403 403 204 404 404 404 401
-POST   /api/v1/schedules/{schedule}/run      401 401 403 403 201 404 404 404 401
-GET    /api/v1/users                         401 401 403 403 403 403 403 200 401
-PUT    /api/v1/users/{name}/build-quota      401 401 403 403 403 403 403 204 401
-DELETE /api/v1/users/{name}/build-quota      401 401 403 403 403 403 403 204 401
-PUT    /api/v1/groups/{name}/build-quota     401 401 403 403 403 403 403 204 401
-DELETE /api/v1/groups/{name}/build-quota     401 401 403 403 403 403 403 204 401
-GET    /api/v1/events                        401 401 403 200 200 200 200 200 401
-POST   /api/v1/events/{stream_id}            401 401 403 404 204 404 404 404 401
-GET    /api/v1/agent/spec                    401 401 401 401 401 401 401 401 200
-POST   /api/v1/agent/state                   401 401 401 401 401 401 401 401 204
-GET    /api/v1/agent/orders                  401 401 401 401 401 401 401 401 200
-GET    /api/v1/agent/blobs/{digest}          401 401 401 401 401 401 401 401 200
-GET    /api/v1/agent/tools/{path}            401 401 401 401 401 401 401 401 200
-PUT    /api/v1/agent/streams/{path}          401 401 401 401 401 401 401 401 200
-GET    /api/v1/agent/files/{area}            401 401 401 401 401 401 401 401 200
-GET    /api/v1/agent/files/{area}/{path}     401 401 401 401 401 401 401 401 200
-PUT    /api/v1/agent/files/{area}/{path}     401 401 401 401 401 401 401 401 200
-DELETE /api/v1/agent/files/{area}/{path}     401 401 401 401 401 401 401 401 204
-GET    /api/v1/openapi.json                  200 200 200 200 200 200 200 200 200
-GET    /healthz                              200 200 200 200 200 200 200 200 200
-GET    /readyz                               200 200 200 200 200 200 200 200 200
-GET    /metrics                              401 401 403 403 403 403 403 200 401
+GET    /api/v1/me                            401 401 403 200 200 200 200 200 401 403
+GET    /api/v1/pool                          401 401 403 200 200 200 200 200 401 403
+GET    /api/v1/policies                      401 401 403 403 403 403 403 200 401 403
+GET    /api/v1/pool/file                     401 401 403 403 403 403 403 200 401 403
+POST   /api/v1/pool/apply                    401 401 403 403 403 403 403 200 401 403
+POST   /api/v1/pool/preview                  401 401 403 403 403 403 403 200 401 403
+GET    /api/v1/pool/snapshot                 401 401 403 403 403 403 403 200 401 403
+GET    /api/v1/audit                         401 401 403 403 403 403 403 200 401 403
+GET    /api/v1/usage                         401 401 403 200 200 200 200 200 401 403
+GET    /api/v1/usage.csv                     401 401 403 200 200 200 200 200 401 403
+GET    /api/v1/usage/forecast                401 401 403 403 403 403 403 200 401 403
+GET    /api/v1/usage/record                  401 401 403 403 403 403 403 200 401 403
+POST   /api/v1/usage/what-if                 401 401 403 403 403 403 403 422 401 403
+PUT    /api/v1/nodes/{node}/drain            401 401 403 403 403 403 403 204 401 403
+DELETE /api/v1/nodes/{node}/drain            401 401 403 403 403 403 403 204 401 403
+PUT    /api/v1/nodes/{node}/node-pool        401 401 403 403 403 403 403 200 401 403
+GET    /api/v1/nodes/{node}/gpus             401 401 403 200 200 200 200 200 401 403
+GET    /api/v1/nodes/{node}/gpus/{gpu}/history 401 401 403 200 200 200 200 200 401 403
+GET    /api/v1/projects                      401 401 403 200 200 200 200 200 401 403
+GET    /api/v1/projects/{name}               401 401 403 200 200 200 200 200 401 403
+PUT    /api/v1/projects/{name}               401 401 403 403 403 403 403 200 401 403
+DELETE /api/v1/projects/{name}               401 401 403 403 403 403 403 204 401 403
+POST   /api/v1/jobs                          401 401 403 403 201 201 403 201 401 201
+POST   /api/v1/jobs/check                    401 401 403 403 204 204 403 204 401 403
+POST   /api/v1/jobs/dry-run                  401 401 403 403 200 200 403 200 401 403
+POST   /api/v1/arrays                        401 401 403 403 201 201 403 201 401 403
+GET    /api/v1/jobs                          401 401 403 200 200 200 200 200 401 403
+GET    /api/v1/jobs/{job_id}                 401 401 403 200 200 200 404 200 401 404
+DELETE /api/v1/jobs/{job_id}                 401 401 403 403 409 403 404 409 401 403
+GET    /api/v1/jobs/{job_id}/explain         401 401 403 200 200 200 404 200 401 403
+GET    /api/v1/jobs/{job_id}/submission      401 401 403 403 200 403 404 403 401 403
+PATCH  /api/v1/jobs/{job_id}                 401 401 403 403 200 403 404 200 401 403
+POST   /api/v1/jobs/{job_id}/cancel          401 401 403 403 200 403 404 200 401 404
+POST   /api/v1/jobs/{job_id}/pause           401 401 403 403 200 403 404 200 401 403
+POST   /api/v1/jobs/{job_id}/resume          401 401 403 403 200 403 404 200 401 403
+GET    /api/v1/jobs/{job_id}/logs            401 401 403 403 200 403 404 403 401 403
+GET    /api/v1/jobs/{job_id}/gpu-use         401 401 403 200 200 200 404 200 401 403
+GET    /api/v1/jobs/{job_id}/log-times       401 401 403 403 200 403 404 403 401 403
+GET    /api/v1/jobs/{job_id}/display         401 401 403 403 200 403 404 403 401 403
+GET    /api/v1/jobs/{job_id}/metrics         401 401 403 403 200 403 404 403 401 404
+GET    /api/v1/reports                       401 401 403 403 200 200 200 200 401 403
+GET    /api/v1/jobs/{job_id}/outputs         401 401 403 403 200 403 404 403 401 403
+GET    /api/v1/jobs/{job_id}/outputs/{path}  401 401 403 403 200 403 404 403 401 403
+HEAD   /api/v1/blobs/{digest}                401 401 403 403 200 404 404 404 401 403
+PUT    /api/v1/blobs/{digest}                401 401 403 403 200 200 200 200 401 403
+POST   /api/v1/sessions                      401 401 403 403 201 403 403 201 401 403
+GET    /api/v1/sessions                      401 401 403 200 200 200 200 200 401 403
+DELETE /api/v1/sessions/{session_id}         401 401 403 403 200 404 404 200 401 403
+POST   /api/v1/sessions/{session_id}/stop    401 401 403 403 204 404 404 204 401 403
+POST   /api/v1/sessions/activity             401 401 403 403 204 404 404 404 401 403
+GET    /api/v1/me/notices                    401 401 403 403 200 200 200 200 401 403
+PUT    /api/v1/me/notices                    401 401 403 403 200 200 200 200 401 403
+POST   /api/v1/me/notices/test               401 401 403 403 422 422 422 422 401 403
+POST   /api/v1/schedules                     401 401 403 403 201 201 403 403 401 403
+GET    /api/v1/schedules                     401 401 403 200 200 200 200 200 401 403
+GET    /api/v1/schedules/{schedule}          401 401 403 404 200 404 404 404 401 403
+PATCH  /api/v1/schedules/{schedule}          401 401 403 403 200 404 404 404 401 403
+DELETE /api/v1/schedules/{schedule}          401 401 403 403 204 404 404 404 401 403
+POST   /api/v1/schedules/{schedule}/run      401 401 403 403 201 404 404 404 401 403
+GET    /api/v1/users                         401 401 403 403 403 403 403 200 401 403
+PUT    /api/v1/users/{name}/build-quota      401 401 403 403 403 403 403 204 401 403
+DELETE /api/v1/users/{name}/build-quota      401 401 403 403 403 403 403 204 401 403
+PUT    /api/v1/groups/{name}/build-quota     401 401 403 403 403 403 403 204 401 403
+DELETE /api/v1/groups/{name}/build-quota     401 401 403 403 403 403 403 204 401 403
+GET    /api/v1/events                        401 401 403 200 200 200 200 200 401 403
+POST   /api/v1/events/{stream_id}            401 401 403 404 204 404 404 404 401 403
+GET    /api/v1/agent/spec                    401 401 401 401 401 401 401 401 200 401
+POST   /api/v1/agent/state                   401 401 401 401 401 401 401 401 204 401
+GET    /api/v1/agent/orders                  401 401 401 401 401 401 401 401 200 401
+GET    /api/v1/agent/blobs/{digest}          401 401 401 401 401 401 401 401 200 401
+GET    /api/v1/agent/tools/{path}            401 401 401 401 401 401 401 401 200 401
+PUT    /api/v1/agent/streams/{path}          401 401 401 401 401 401 401 401 200 401
+GET    /api/v1/agent/files/{area}            401 401 401 401 401 401 401 401 200 401
+GET    /api/v1/agent/files/{area}/{path}     401 401 401 401 401 401 401 401 200 401
+PUT    /api/v1/agent/files/{area}/{path}     401 401 401 401 401 401 401 401 200 401
+DELETE /api/v1/agent/files/{area}/{path}     401 401 401 401 401 401 401 401 204 401
+GET    /api/v1/openapi.json                  200 200 200 200 200 200 200 200 200 200
+GET    /healthz                              200 200 200 200 200 200 200 200 200 200
+GET    /readyz                               200 200 200 200 200 200 200 200 200 200
+GET    /metrics                              401 401 403 403 403 403 403 200 401 403
 """
 
 CASES = {
@@ -182,12 +183,21 @@ def test_every_route_refuses_users_that_the_hub_does_not_know() -> None:
 @pytest.mark.parametrize(("method", "path"), CASES, ids=[" ".join(case) for case in CASES])
 async def test_each_caller_gets_the_answer_of_the_table(service: Any, method: str, path: str) -> None:
     for who, expected in CASES[method, path].items():
+        if who == "job":  # the last
+            service.http[who] = await a_job(service)
         # A new setup for each caller who may change something, so that none sees another's changes.
         target = await a_target(service, method, path) if expected < 400 else await first_target(service, path)
         status = await status_of(
             service.http[who], method, f"{service.url.rstrip('/')}{target}", BODIES.get((method, path))
         )
         assert status == expected, f"{who} got {status}"
+
+
+async def a_job(service: Any) -> httpx.AsyncClient:
+    """A running job of the owner's that may submit."""
+    job = (await service.submit(gpus=0, may_submit=True))["id"]
+    await service.until(job, JobState.RUNNING)
+    return httpx.AsyncClient(headers={"Authorization": f"token {OF_JOBS.of(job, 1)}"}, timeout=30)
 
 
 async def status_of(http: httpx.AsyncClient, method: str, url: str, body: Any) -> int:

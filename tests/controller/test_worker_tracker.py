@@ -13,7 +13,9 @@ JOB, WORKERS = JobId("job00001"), 500
 
 async def test_reports_that_come_together_are_evaluated_together(world: World) -> None:
     engine, evaluated = ScriptedEngine(world), list[tuple[str, int]]()
-    tracker = WorkerTracker(engine, Traits(), lambda job, attempt: evaluated.append((job, attempt)))
+    tracker = WorkerTracker(
+        engine, Traits(), lambda job, attempt: evaluated.append((job, attempt)), lambda job, attempt: {}
+    )
     await tracker.open(())
     assert engine.report is not None
     for rank in range(WORKERS):

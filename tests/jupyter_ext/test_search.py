@@ -1,4 +1,4 @@
-"""A search with Optuna: a real kernel, a real scheduler, real trials; also after the kernel's death."""
+"""A search with Optuna: a real kernel, a real scheduler, a real driver and real trials; also without the kernel."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.model import JobState
+from scheduler.schema import JobView
 from tests.jupyter_ext.pool import Kernel, RunningPool, running_pool
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("optuna") is None, reason="needs optuna (the extra `search`)")
@@ -65,7 +66,7 @@ def test_trials_are_chosen_reported_and_pruned_and_the_best_result_is_available(
     last = [*shown.displays, *shown.updates][-1]["text/plain"]
     assert "8 of 8 jobs ended. Best: cell-" in last
     assert last.count("pruned") == 2
-    jobs = pool.client.jobs().jobs
+    jobs = trials(pool)
     assert sorted(view.state for view in jobs) == [JobState.CANCELLED] * 2 + [JobState.SUCCEEDED] * 6
     for view in jobs:
         x, n, kind = (view.parameters[name] for name in ("x", "n", "kind"))
@@ -77,33 +78,64 @@ def test_trials_are_chosen_reported_and_pruned_and_the_best_result_is_available(
     assert kernel.value("len(_job.results)") == "8"
 
 
-def test_a_search_continues_after_a_kill_of_the_kernel(pool: RunningPool) -> None:
+def begun(pool: RunningPool, kernel: Kernel, options: str) -> tuple[Path, JobView]:
+    """A search of trials that wait for a file: that file, and the driver, when two trials have been submitted."""
     gate = pool.state_dir.with_name("gate")
-    kernel = begin(pool)
     kernel.run(f"gate = {str(gate)!r}")
-    pid = int(kernel.pid)
-    options = "--search optuna --trials 5 --at-once 2 --maximize loss --gpus 0 --sweep x=1..9"
-    cell = kernel.send(f"%%runai_train {options}\n{WAITS}")
-    kernel.collect(cell, until="Sending gate")
+    assert kernel.run(f"%%runai_train {options} --detach\n{WAITS}").error is None
     for event in pool.client.events(0):
-        if event.kind == "job.submitted" and len(pool.client.jobs().jobs) == 2:
+        if event.kind == "job.submitted" and len(trials(pool)) == 2:
             break
-    os.kill(pid, signal.SIGKILL)
+    (driver,) = (view for view in pool.client.jobs().jobs if not view.parameters)
+    return gate, driver
+
+
+def trials(pool: RunningPool) -> list[JobView]:
+    return [view for view in pool.client.jobs().jobs if view.parameters]
+
+
+def test_a_search_goes_on_without_a_kernel(pool: RunningPool) -> None:
+    kernel = begin(pool)
+    gate, driver = begun(pool, kernel, "--search optuna --trials 5 --at-once 2 --maximize loss --gpus 0 --sweep x=1..9")
+    os.kill(int(kernel.pid), signal.SIGKILL)
     kernel.close()
     gate.touch()
-    for job in pool.client.jobs().jobs:
-        assert pool.client.wait(job.id, timeout=60).state is JobState.SUCCEEDED
-    assert len(pool.client.jobs().jobs) == 2
-    (journal,) = pool.state_dir.with_name("data").rglob("*.journal")
+    assert pool.client.wait(driver.id, timeout=120).state is JobState.SUCCEEDED
+    assert [view.state for view in trials(pool)] == [JobState.SUCCEEDED] * 5
     kernel = begin(pool)
-    shown = kernel.run(f"search = Search({journal.stem!r}).wait()", timeout=120)
+    shown = kernel.run(f"search = Search({driver.name!r}).wait()")
     assert shown.error is None
     assert "5 of 5 jobs ended" in [*shown.displays, *shown.updates][-1]["text/plain"]
-    jobs = pool.client.jobs().jobs
-    assert len(jobs) == 5
-    best = max(view.parameters["x"] for view in jobs)
+    best = max(view.parameters["x"] for view in trials(pool))
     assert kernel.value("search.best.seen.parameters['x']") == str(best)
     kernel.close()
+
+
+def test_a_driver_that_starts_again_without_its_journal_submits_no_trial_twice(
+    kernel: Kernel, pool: RunningPool
+) -> None:
+    gate, driver = begun(
+        pool, kernel, "--search optuna --trials 4 --at-once 2 --minimize loss --gpus 0 --sweep x=0.0..1.0"
+    )
+    pool.client.pause(driver.id)
+    for event in pool.client.events(0, subject=driver.id):
+        if event.job is not None and event.job.state is JobState.PAUSED:
+            break
+    (journal,) = pool.state_dir.rglob("search.journal")
+    journal.unlink()
+    pool.client.resume(driver.id)
+    gate.touch()
+    assert pool.client.wait(driver.id, timeout=120).state is JobState.SUCCEEDED
+    names = sorted(view.name for view in trials(pool))
+    assert (len(names), len(set(names))) == (4, 4)
+    assert kernel.value(f"len(Search({driver.id!r}).results)") == "4"
+
+
+def test_a_search_that_is_cancelled_starts_no_more_trials(kernel: Kernel, pool: RunningPool) -> None:
+    _, driver = begun(pool, kernel, "--search optuna --trials 9 --at-once 2 --minimize loss --gpus 0 --sweep x=1..9")
+    kernel.run("_job.cancel()")
+    assert pool.client.job(driver.id).state is JobState.CANCELLED
+    assert [pool.client.wait(view.id).state for view in trials(pool)] == [JobState.CANCELLED] * 2
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
+import httpx
 import pytest
 
 from scheduler.controller import controller
@@ -292,3 +293,25 @@ async def test_a_session_is_of_a_user_and_a_server_and_has_its_gpus(open_pool: O
     status, refusal = await opened(user="ann", server="c", gpus=1)
     assert (status, "quota" in refusal["detail"]) == (409, True)
     assert (await opened(user="ben", server="a", gpus=0.5))[0] == 201
+
+
+async def test_with_may_submit_it_has_a_token_for_the_jobs_that_it_submits(open_pool: Open) -> None:
+    live = await small(open_pool)
+    other, parent = await live.submit_all({}, {"may_submit": True})
+    assert await live.runs(other, parent) == [other, parent]
+    assert "RUNAI_TOKEN" not in live.launched(other).env
+    token = live.launched(parent).env["RUNAI_TOKEN"]
+    http = live.service.http
+    http["its job"] = httpx.AsyncClient(
+        base_url=f"{live.service.url}api/v1/", headers={"Authorization": f"Bearer {token}"}
+    )
+    child = await live.submit("its job", gpus=0)
+    assert (await live.job(child))["user"] == "ann"
+    assert [(await http["its job"].get(f"jobs/{id}")).status_code for id in (child, parent, other)] == [200, 404, 404]
+    assert [(await http["its job"].post(f"jobs/{id}/cancel")).status_code for id in (other, child)] == [404, 200]
+    assert await live.refuses("its job", may_submit=True) == "may_submit"
+    forged = token.replace(parent, other)
+    assert (await http["nobody"].get("me", headers={"Authorization": f"Bearer {forged}"})).status_code == 401
+    live.end(parent)
+    await live.job(parent)
+    assert (await live.send("its job")).status_code == 401

@@ -101,13 +101,13 @@ export function useFrozen<T>(value: T, held: boolean, asked?: unknown): T {
 }
 
 /**
- * While `held`, every `[data-still]` inside keeps its height, so that longer texts move nothing. One that `grows` is
- * exempt: it has no targets below it, and is shown in full.
+ * While `held`, every `[data-still]` that is rendered inside keeps its height, so that longer texts move nothing. One
+ * that `grows` is exempt: it has no targets below it, and is shown in full.
  */
 function useKeptHeights(ref: RefObject<HTMLElement>, held: boolean): void {
   useLayoutEffect(() => {
     const elements = held ? ref.current?.querySelectorAll<HTMLElement>('[data-still]') : undefined;
-    const still = [...(elements ?? [])].map(element => ({ element, height: element.offsetHeight }));
+    const still = [...(elements ?? [])].filter(isRendered).map(element => ({ element, height: element.offsetHeight }));
     for (const { element, height } of still) {
       const grows = element.dataset.still === 'grows';
       element.style[grows ? 'minHeight' : 'height'] = `${height}px`;
@@ -119,6 +119,11 @@ function useKeptHeights(ref: RefObject<HTMLElement>, held: boolean): void {
       }
     };
   }, [ref, held]);
+}
+
+/** Not a row of a long list that is scrolled out of view: the browser lays it out when it comes into view. */
+function isRendered(element: HTMLElement): boolean {
+  return element.checkVisibility?.({ contentVisibilityAuto: true }) ?? true;
 }
 
 /**

@@ -507,6 +507,8 @@ export interface JobSubmit {
   git: GitSubmit | null;
   /** where the job is submitted from */
   cell: NotebookCellSubmit | null;
+  /** the job gets a token, in RUNAI_TOKEN, with which it may submit jobs, and read and cancel these */
+  may_submit: boolean;
 }
 
 /**

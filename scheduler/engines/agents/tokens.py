@@ -9,10 +9,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-import secrets
 from dataclasses import dataclass
 
-from scheduler.discovery.statefolder import StateFolder, read_secret, write_durably
+from scheduler.discovery.statefolder import StateFolder
 from scheduler.model import JobId
 
 _TOKEN = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,127})\.([1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.([0-9a-f]{64})")
@@ -34,12 +33,7 @@ class Tokens:
     """The tokens of one state folder."""
 
     def __init__(self, folder: StateFolder) -> None:
-        path = folder.path / "agent-key"
-        key = read_secret(path)
-        if key is None:
-            key = secrets.token_hex(32)
-            write_durably(path, key)
-        self._key = key.encode()
+        self._key = folder.secret("agent-key").encode()
 
     def of(self, worker: Worker) -> str:
         """The token of a worker."""

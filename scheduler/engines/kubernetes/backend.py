@@ -47,4 +47,5 @@ def kubernetes(setup: Setup) -> Backend:
         agents=agents,
         notebooks=ClusterNotebooks(api, settings) if settings.notebooks_namespace else None,
         traits=Traits(shares=bool(settings.gpu_parts), picks_gpus=True, images=settings.images, shared_folders=False),
+        url=settings.url,
     )
