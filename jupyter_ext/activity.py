@@ -2,6 +2,9 @@
 
 Open pages and what they ask by themselves are no activity: a kernel that runs something is, and a person who types or
 clicks in JupyterLab. Nothing else is told: no names, no code.
+
+The scheduler may answer that the server is to release its GPUs, because it was idle for as long as the rules allow. Its
+kernels are then shut down, unless it is used meanwhile, and new ones start without GPUs.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -26,18 +29,24 @@ from scheduler.errors import RunaiError
 EVERY = 60.0
 """Seconds between two reports."""
 
+GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "RUNAI_GPUS")
+"""What new kernels inherit from the server, and what tells them their GPUs."""
+
 Kernels = Callable[[], Iterable[Mapping[str, Any]]]
+ShutDown = Callable[[], Awaitable[None]]
 
 
 class ActivityReports:
-    """`kernels` lists the server's kernels, as Jupyter's API does."""
+    """`kernels` lists the server's kernels, as Jupyter's API does; `shut_down` shuts all of them down."""
 
-    def __init__(self, upstream: Upstream, kernels: Kernels, server: str = "") -> None:
+    def __init__(self, upstream: Upstream, kernels: Kernels, shut_down: ShutDown, server: str = "") -> None:
         self._upstream = upstream
         self._kernels = kernels
+        self._shut_down = shut_down
         self._server = server
         self._person: float | None = None
         self._task: asyncio.Task[None] | None = None
+        self._used = asyncio.Event()
 
     def begin(self) -> None:
         """Tell from now on, once a minute."""
@@ -49,8 +58,10 @@ class ActivityReports:
             await asyncio.wait({self._task})
 
     def seen(self) -> None:
-        """A person does something."""
-        self._person = time.time()
+        """A person does something: after a pause, that is told at once."""
+        before, self._person = self._person, time.time()
+        if before is None or self._person - before > EVERY:
+            self._used.set()
 
     def report(self, now: float) -> dict[str, Any]:
         """What is told, in seconds before `now`."""
@@ -64,16 +75,33 @@ class ActivityReports:
         }
 
     async def tell(self) -> None:
-        """Send one report. Nobody waits for it, and the next one makes good what is lost."""
-        content, headers = json.dumps(self.report(time.time())).encode(), {"Content-Type": "application/json"}
-        with contextlib.suppress(RunaiError, httpx.TransportError):
+        """Send one report, and do what the scheduler answers. The next one makes good what is lost."""
+        quiet = self._quiet(report := self.report(time.time()))
+        if await self._send(report) and quiet and self._quiet(self.report(time.time())):
+            for name in GPU_VARIABLES:
+                os.environ[name] = ""
+            await self._shut_down()
+            await self._send({**self.report(time.time()), "released": True})
+
+    def _quiet(self, report: Mapping[str, Any]) -> bool:
+        """Whether nobody uses the server now."""
+        quiet = report["quiet_seconds"]
+        return not report["busy"] and (quiet is None or quiet > EVERY)
+
+    async def _send(self, report: Mapping[str, Any]) -> bool:
+        """Whether the server is to release its GPUs."""
+        content, headers = json.dumps(report).encode(), {"Content-Type": "application/json"}
+        with contextlib.suppress(RunaiError, httpx.TransportError, ValueError):
             async with self._upstream.send("POST", "sessions/activity", headers, content=content) as reply:
-                await reply.aread()
+                return reply.status_code == 200 and json.loads(await reply.aread())["release"] is True
+        return False
 
     async def _run(self) -> None:
         while True:
+            self._used.clear()
             await self.tell()
-            await asyncio.sleep(EVERY)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._used.wait(), EVERY)
 
 
 def holds_gpus() -> bool:

@@ -39,8 +39,8 @@ class RunaiExtension(ExtensionApp):
         self.settings["runai_upstream"] = self.upstream
         self.settings["runai_relay"] = self.relay
         assert self.serverapp is not None
-        kernels, server = self.serverapp.kernel_manager.list_kernels, os.environ.get("JUPYTERHUB_SERVER_NAME", "")
-        self.activity = ActivityReports(self.upstream, kernels, server)
+        kernels, server = self.serverapp.kernel_manager, os.environ.get("JUPYTERHUB_SERVER_NAME", "")
+        self.activity = ActivityReports(self.upstream, kernels.list_kernels, kernels.shutdown_all, server)
         self.settings["runai_activity"] = self.activity
         os.environ[ROOT] = self.serverapp.root_dir
         if self.upstream.mode is Mode.EMBEDDED:

@@ -10,8 +10,8 @@ from scheduler.api.endpoint import endpoint
 from scheduler.api.sessionviews import line_views, session_view
 from scheduler.controller.sessionidle import ServerActivity
 from scheduler.errors import Conflict, Forbidden, Invalid, NotFound, RunaiError, Unavailable
-from scheduler.model import GroupName, Session, SessionId
-from scheduler.schema import SessionActivity, SessionList, SessionOpen, SessionView
+from scheduler.model import GroupName, Session, SessionId, duration
+from scheduler.schema import SessionActivity, SessionList, SessionOpen, SessionOrders, SessionView
 
 
 async def stop_server(api: Context, session: Session, by: str | None, why: str = "") -> None:
@@ -108,10 +108,10 @@ class StopHandler(SessionsBase):
 
 class ActivityHandler(SessionsBase):
     @endpoint(
-        "A notebook server tells whether its kernels and its user are active",
+        "A notebook server tells whether its kernels and its user are active, and whether it has released its GPUs",
         Scope.SUBMIT,
         body=SessionActivity,
-        status=204,
+        answer=SessionOrders,
         refuses=(NotFound,),
     )
     async def post(self) -> None:
@@ -120,7 +120,17 @@ class ActivityHandler(SessionsBase):
         session = next((one for one in self.api.book.sessions.values() if (one.user, one.server) == mine), None)
         if session is None:
             raise NotFound(f"Your server {sent.server!r} has no session.")
-        last = None if sent.quiet_seconds is None else now - sent.quiet_seconds
-        self.api.controller.session_idleness.tell(session.id, ServerActivity(now, sent.busy, last))
-        self.set_status(204)
-        self.finish()
+        last, controller = None if sent.quiet_seconds is None else now - sent.quiet_seconds, self.api.controller
+        controller.session_idleness.tell(session.id, ServerActivity(now, sent.busy, last))
+        if session.claim and (sent.busy or (last or 0.0) > (session.placed or 0.0)):
+            await controller.recall_session(session.id)
+        warning = self.api.book.stop_warnings.get(session.id)
+        release = warning is not None and warning.asked and warning.takes_back and not sent.busy
+        if release and sent.released and warning is not None:
+            idle = duration(now - warning.since)
+            await controller.take_back_session(session.id, f"Idle for {idle}.")
+            self.api.book.stop_warnings = {
+                id: each for id, each in self.api.book.stop_warnings.items() if id != session.id
+            }
+            release = False
+        self.answer(SessionOrders(release=release))

@@ -9,7 +9,7 @@ from scheduler.api.convert import from_milli
 from scheduler.api.views import environment_totals, worker_views
 from scheduler.controller.sessionline import likely_start
 from scheduler.engines.base import Grant
-from scheduler.model import ONE, Environment, Milli, Session, held_by
+from scheduler.model import ONE, Environment, Milli, Session, SessionState, held_by
 from scheduler.schema import ServerPodView, SessionView
 
 if TYPE_CHECKING:
@@ -35,22 +35,22 @@ def _ends(book: Book) -> Iterator[tuple[float, Milli]]:
     for session in book.sessions.values():
         warning = book.stop_warnings.get(session.id)
         if warning is not None:
-            yield warning.stops_at, held_by(session.placement)
+            yield warning.stops_at, held_by(session.promised)
         elif longest and session.started is not None:
-            yield session.started + longest, held_by(session.placement)
+            yield session.started + longest, held_by(session.promised)
 
 
 def session_view(session: Session, book: Book, grant: Grant, idle_since: float | None = None) -> SessionView:
     """`grant` is what the server must have."""
     pod, nodes = grant.pod, {node.name: node for node in book.nodes}
-    warning = book.stop_warnings.get(session.id)
+    warning, promised = book.stop_warnings.get(session.id), session.promised
     return SessionView(
         id=session.id,
         user=session.user,
         server=session.server,
         state=session.state,
         reason=session.reason,
-        gpus=from_milli(held_by(session.placement) or session.request.shape.gpus),
+        gpus=from_milli(session.request.shape.gpus if session.state is SessionState.REQUESTED else held_by(promised)),
         workers=worker_views(session.placement),
         env=dict(grant.env),
         pod=pod
@@ -61,10 +61,16 @@ def session_view(session: Session, book: Book, grant: Grant, idle_since: float |
             limits=dict(pod.limits),
             tolerations=[dict(each) for each in pod.tolerations],
         ),
-        declared=any(nodes[worker.node].declared for worker in session.placement if worker.node in nodes),
+        declared=any(nodes[worker.node].declared for worker in promised if worker.node in nodes),
         requested=session.requested,
         started=session.started,
         idle_since=idle_since,
         stops_at=warning and warning.stops_at,
         stops_because=warning and ("max_duration" if warning.longest else "idle"),
+        takes_back=warning is not None and warning.takes_back,
+        lends_at=warning.lends_at if warning and not session.claim else None,
+        lent_since=session.placed if session.claim else None,
+        lent=worker_views(session.claim),
+        recalled_since=session.recalled,
+        taken_since=session.placed if session.taken else None,
     )

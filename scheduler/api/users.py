@@ -75,7 +75,7 @@ class Users:
         self._train: dict[UserName, Milli] = defaultdict(int)
         for session in book.sessions.values():
             self._sessions[session.user] += 1
-            self._build[session.user] += held_by(session.placement)
+            self._build[session.user] += session.counted
         for job in book.holding.values():
             self._train[job.user] += held_by(job.placement)
         self._running = Counter(job.user for job in book.holding.values())

@@ -264,7 +264,8 @@ def environment_totals(book: Book) -> dict[Environment, EnvironmentTotals]:
     """The GPUs of each environment. Over quota is counted by project: what it holds beyond its guarantee.
 
     Allocated are the GPUs of an environment's workloads, wherever they run. Free are the GPUs of its nodes that nobody
-    uses, inside or outside the pool: a build GPU that is lent to a job is allocated to training, and not free to build.
+    uses, inside or outside the pool: a build GPU that is lent to a job is allocated to training, and not free to build;
+    nor is one that an idle session may have back.
     """
     environments = {node_pool.name: node_pool.environment for node_pool in book.pool.node_pools}
     of_node = {node.name: environments.get(node.node_pool, Environment.TRAIN) for node in book.nodes}
@@ -281,6 +282,11 @@ def environment_totals(book: Book) -> dict[Environment, EnvironmentTotals]:
     for (name, _), share in held_of.items():
         if name in of_node:
             free[of_node[name]] -= share
+    for session in book.sessions.values():
+        for worker in session.claim:  # what it lends is free for jobs that may be stopped, and not to build
+            for gpu in worker.gpus if worker.node in of_node else ():
+                unused = ONE - held_of[GpuKey((worker.node, gpu))]
+                free[of_node[worker.node]] -= min(worker.share, unused)
     for node in book.nodes:
         failing[of_node[node.name]] += len(node.failing) * ONE
         foreign[of_node[node.name]] += node.foreign.amount - len(node.failing) * ONE

@@ -80,8 +80,8 @@ def going_on(book: Book, now: float) -> Iterator[Charge]:
         attempt = job.attempts[-1]
         yield _charge(job, attempt, max(attempt.created, until), max(attempt.created, now))
     for session in book.sessions.values():
-        if session.started is not None:
-            yield _seat(session, max(session.started, until), max(session.started, now))
+        if (since := session.placed_since) is not None:
+            yield _seat(session, max(since, until), max(since, now))
 
 
 def waited(job: Job) -> float:
@@ -109,16 +109,20 @@ def _runs(job: Job, attempt: int) -> bool:
 
 
 def _of_session(before: Session | None, session: Session, until: float) -> Iterator[Charge]:
-    held = before is not None and before.state is SessionState.LEASED
-    started = session.started
-    if started is None:
+    since = session.placed_since
+    if since is None:
         return
-    if held and session.state is SessionState.ENDED:
-        yield _seat(session, max(started, until), max(started, session.ended or 0.0))
-    elif not held and session.state is SessionState.LEASED:
-        wait = max(0.0, started - session.requested)
-        once = Consumption(starts=1, wait=wait, longest_wait=wait)
-        yield replace(_seat(session, started, max(started, until)), at=started, once=once)
+    begun = None if before is None or before.state is not SessionState.LEASED else before.placed_since
+    if before is None or begun is None:
+        if session.state is SessionState.LEASED:
+            wait = max(0.0, since - session.requested)
+            once = Consumption(starts=1, wait=wait, longest_wait=wait)
+            yield replace(_seat(session, since, max(since, until)), at=since, once=once)
+    elif session.state is SessionState.ENDED:
+        yield _seat(before, max(begun, until), max(begun, session.ended or 0.0))
+    elif session.placement != before.placement:  # it lends its GPUs, or has them back
+        yield _seat(before, max(begun, until), max(begun, since))
+        yield _seat(session, since, max(since, until))
 
 
 def _charge(job: Job, attempt: Attempt, begin: float, end: float) -> Charge:

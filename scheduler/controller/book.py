@@ -38,6 +38,7 @@ from scheduler.model import (
     WorkerPlacement,
     Workload,
     WorkloadId,
+    held_by,
 )
 from scheduler.policy import Decision, Forecast, Plan
 from scheduler.store import ChangeSet
@@ -221,6 +222,9 @@ class Book:
         self._put_workload(job.id, None if over else self.run_times.workload(job))
 
     def _put_session(self, session: Session) -> None:
+        before = self._sessions.get(session.id)
+        if before is not None and held_by(session.placement) < held_by(before.placement):
+            self.releases += 1
         if session.state is SessionState.ENDED:
             self._sessions.pop(session.id, None)
             self._put_workload(session.id, None)

@@ -54,9 +54,7 @@ DAY = 86_400.0
 
 class Controller:
     """One for each open store. `ready` once it has found the workers that already run; `lost` once another scheduler
-    owns the state.
-
-    Its parts do the work: `Submissions`, `Jobs`, `Sessions`, `Deletion`.
+    owns the state. Its parts do the work: `Submissions`, `Jobs`, `Sessions`, `Deletion`.
     """
 
     def __init__(
@@ -87,6 +85,8 @@ class Controller:
         self.grant, self.session_grant = self._sessions.grant, self._sessions.granted
         self.open_session, self.close_session = self._sessions.open, self._sessions.close
         self.expect_stop, self.warn_sessions = self._sessions.expect_stop, self._sessions.warn
+        self.lend_session, self.take_back_session = self._sessions.lend, self._sessions.take_back
+        self.recall_session, self.sessions_in_line = self._sessions.recall, self._sessions.in_line
         self.sessions_in_line = self._sessions.in_line
         self._deletion = Deletion(self._writer, store, backend.files, clock)
         self._forecaster = Forecaster(self._forecast, self._publish_forecast, clock)
@@ -342,7 +342,7 @@ class Controller:
         """Allocate GPUs to a waiting job or session, if it still waits and they still exist."""
         job = self._decided.jobs.get(workload)
         queued = job is not None and job.state is JobState.QUEUED
-        if not queued and workload not in self._sessions.waiting():
+        if not queued and not self._sessions.expects(SessionId(workload)):
             return
         if not holdings.take(decision.placement):
             log.warning("The plan for %s is out of date: %s is no longer free.", workload, decision.placement)

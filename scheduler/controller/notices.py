@@ -101,5 +101,20 @@ def removed(gone: Job | Session, by: str | None, now: float, why: str = "") -> t
     return (AuditRecord(now, by, "remove", kind, gone.id, _whose(gone), {"reason": why} if why else None),)
 
 
+def moved(before: Session, after: Session, why: str, now: float) -> tuple[AuditRecord, ...]:
+    """The audit records of a session whose GPUs are lent, taken back or returned; `why` if that is not its owner's
+    return."""
+    if after.placement == before.placement and after.claim == before.claim:
+        return ()
+    was, wanted = {**_whose(before), "gpus": _gpus_of(before)}, {"gpus": _gpus_of(after)}
+    return (
+        AuditRecord(now, None, "change", "session", before.id, was, {**wanted, **({"reason": why} if why else {})}),
+    )
+
+
+def _gpus_of(session: Session) -> str:
+    return "lent" if session.claim else "taken back" if session.taken else "held"
+
+
 def _whose(thing: Job | Session) -> dict[str, str]:
     return {"owner": thing.user, "name": thing.name if isinstance(thing, Job) else thing.server}

@@ -119,8 +119,8 @@ class Seats:
 
 
 def _order(session: Session, nodes: Mapping[NodeName, Node], traits: Traits) -> Seat:
-    missing = [worker.node for worker in session.placement if worker.node not in nodes]
+    missing = [worker.node for worker in session.promised if worker.node not in nodes]
     if missing:
         raise Unavailable(f"Node {missing[0]} is gone.")
-    there = {worker.node: nodes[worker.node] for worker in session.placement}
-    return Seat(session.id, session.user, session.server, addressed(session.placement, traits), there)
+    there = {worker.node: nodes[worker.node] for worker in session.promised}
+    return Seat(session.id, session.user, session.server, addressed(session.promised, traits), there)

@@ -4,6 +4,7 @@ instructions.
 Pure, as `lifecycle` is for jobs. What must hold:
 - a session that holds a lease ends with its server or with its node, and for no other reason; an idle server may be
   stopped;
+- an idle session may lend its GPUs: it holds none until it gets exactly these back, or they are taken back for good;
 - one that gets no GPUs from a plan is refused with the plan's reason, unless others release GPUs for it or it stands
   in line for them.
 """
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 from scheduler.controller.sentences import where
 from scheduler.controller.sessionline import passes
 from scheduler.errors import Conflict, RunaiError, Unavailable
-from scheduler.model import NodeName, Session, SessionState, WorkerPlacement
+from scheduler.model import NodeName, Session, SessionState, WorkerPlacement, held_by, without_gpus
 from scheduler.policy import Action, Decision
 from scheduler.policy.blocking import OverBuildQuota
 
@@ -107,7 +108,35 @@ def warn(session: Session, notice: str) -> Step:
     """Its server is idle and will be stopped; an empty notice withdraws that."""
     if session.state is not SessionState.LEASED:
         return Step(session)
-    return Step(replace(session, reason=" ".join(filter(None, [_holds(session.placement), notice]))))
+    return Step(replace(session, reason=" ".join(filter(None, [_standing(session), notice]))))
+
+
+def lend(session: Session, now: float) -> Step:
+    """It is idle: jobs may use its GPUs until it is used again."""
+    if session.state is not SessionState.LEASED or not held_by(session.placement):
+        return Step(session)
+    return _placed(session, without_gpus(session.placement), now, claim=session.placement)
+
+
+def recall(session: Session, now: float) -> Step:
+    """It is used again, and is to get back the GPUs that it lends."""
+    if session.state is not SessionState.LEASED or not session.claim or session.recalled is not None:
+        return Step(session)
+    return _explained(replace(session, recalled=now))
+
+
+def restore(session: Session, now: float) -> Step:
+    """It has the GPUs again that it lent."""
+    if session.state is not SessionState.LEASED or not session.claim:
+        return Step(session)
+    return _placed(session, session.claim, now)
+
+
+def take_back(session: Session, now: float) -> Step:
+    """Its GPUs are taken back, while its server keeps running."""
+    if session.state is not SessionState.LEASED or not held_by(session.promised):
+        return Step(session)
+    return _placed(session, without_gpus(session.placement), now)
 
 
 def close(session: Session, now: float, by: str | None = None, why: str = "") -> Step:
@@ -124,6 +153,26 @@ def observe_nodes(session: Session, nodes: Collection[NodeName], now: float) -> 
     return Step(_ended(session, "Its node is gone.", now), (UnseatSession(),))
 
 
+def _placed(
+    session: Session, placement: tuple[WorkerPlacement, ...], now: float, claim: tuple[WorkerPlacement, ...] = ()
+) -> Step:
+    return _explained(replace(session, placement=placement, placed=now, claim=claim, recalled=None))
+
+
+def _explained(session: Session) -> Step:
+    return Step(replace(session, reason=_standing(session)))
+
+
+def _standing(session: Session) -> str:
+    if session.recalled is not None:
+        return f"Gets its GPUs on {where(session.claim)} back when the jobs on them have stopped."
+    if session.claim:
+        return f"Is idle, and lends its GPUs on {where(session.claim)} to jobs until it is used."
+    if session.taken:
+        return "Its GPUs were taken back because it was idle. Its server keeps running without them."
+    return _holds(session.placement)
+
+
 def _holds(placement: tuple[WorkerPlacement, ...]) -> str:
     return f"Holds its GPUs on {where(placement)}."
 
@@ -135,4 +184,4 @@ def _refuse(session: Session, error: RunaiError, now: float) -> Step:
 def _ended(session: Session, reason: str, now: float) -> Session:
     if session.state is SessionState.ENDED:
         return session
-    return replace(session, state=SessionState.ENDED, reason=reason, ended=now)
+    return replace(session, state=SessionState.ENDED, reason=reason, ended=now, claim=(), recalled=None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from scheduler.model import Milli, Session, held_by
+from scheduler.model import Milli, Session
 from scheduler.policy.blocking import Blocker, NoBuildGpu, NoCapacity, NoDomain, OverBuildQuota, Reserved
 
 HOLD = 10.0
@@ -29,11 +29,7 @@ def passes(blocked_by: Blocker | None) -> bool:
 def over_quota(session: Session, others: Iterable[Session]) -> OverBuildQuota | None:
     """What refuses a session whose user's other servers, those in line included, leave too little of the quota."""
     quota, asked = session.request.build_quota, session.request.shape.gpus
-    held = sum(
-        held_by(other.placement) or other.request.shape.gpus
-        for other in others
-        if other.user == session.user and other.server != session.server
-    )
+    held = sum(other.counted for other in others if other.user == session.user and other.server != session.server)
     if quota is None or held + asked <= quota:
         return None
     return OverBuildQuota(session.user, quota, held, asked)

@@ -91,8 +91,9 @@ class Sessions:
                 await self._seats.seat(leased, self._nodes)
                 return leased
         admission.admit_traits(session.request, self._traits)
+        groups = tuple(sorted(groups))
         quota = decided.pool.build_quota(session.user, groups)
-        session = replace(session, request=replace(session.request, build_quota=quota.gpus))
+        session = replace(session, groups=groups, request=replace(session.request, build_quota=quota.gpus))
         admission.admit_session(session, decided.pool, decided.nodes)
         if wait and self._left.pop(session.server_key, None) == session.requested:
             raise Conflict(session_lifecycle.LEFT)
@@ -155,6 +156,32 @@ class Sessions:
             self._take(session, session_lifecycle.warn(session, notices.get(session.id, "")))
         await self._writer.durable()
 
+    async def lend(self, session_id: SessionId, why: str) -> None:
+        """Let jobs use an idle session's GPUs until it is used again; durable when it returns."""
+        await self._replace(session_id, session_lifecycle.lend, why)
+
+    async def take_back(self, session_id: SessionId, why: str) -> None:
+        """Take back an idle session's GPUs, while its server keeps running; durable when it returns."""
+        await self._replace(session_id, session_lifecycle.take_back, why)
+
+    async def recall(self, session_id: SessionId) -> None:
+        """A session is used again: it gets back what it lends as soon as the jobs there have stopped."""
+        if (session := self._writer.decided.sessions.get(session_id)) is not None:
+            self._take(session, session_lifecycle.recall(session, self._clock()))
+            self._wake()
+            await self._writer.durable()
+
+    async def _replace(self, id: SessionId, change: Callable[[Session, float], Step], why: str) -> None:
+        if (session := self._writer.decided.sessions.get(id)) is not None:
+            self._place(session, change, why)
+            self._wake()
+            await self._writer.durable()
+
+    def _place(self, session: Session, change: Callable[[Session, float], Step], why: str = "") -> None:
+        now = self._clock()
+        step = change(session, now)
+        self._take(session, step, notices.moved(session, step.session, why, now))
+
     def granted(self, session: Session) -> Grant:
         """What the session's server must have; nothing until the session holds a lease."""
         grant = self._seats.grant(session.id)
@@ -163,7 +190,7 @@ class Sessions:
         if session.state is not SessionState.LEASED:
             return Grant({})
         # After a restart, the engine has not yet assigned its GPUs again.
-        return Grant(visible(addressed(session.placement, self._traits), self._nodes))
+        return Grant(visible(addressed(session.promised, self._traits), self._nodes))
 
     async def recover(self) -> None:
         """Have the engine assign the GPUs of all leases, once it is open."""
@@ -204,8 +231,16 @@ class Sessions:
         leased = self._writer.decided.sessions
         return (each for each in self._waiting.values() if not each.ended and each.session.id not in leased)
 
+    def expects(self, session_id: SessionId) -> bool:
+        """Whether a session waits for GPUs: those of its lease, or those that it has lent."""
+        session = self._writer.decided.sessions.get(session_id)
+        return session_id in self.waiting() or (session is not None and session.recalled is not None)
+
     def lease(self, session_id: SessionId, placement: tuple[WorkerPlacement, ...]) -> None:
-        """A plan leases GPUs to a waiting session."""
+        """A plan leases GPUs to a waiting session, or gives one back what it lent."""
+        if (lent := self._writer.decided.sessions.get(session_id)) is not None:
+            self._place(lent, session_lifecycle.restore)
+            return
         session = self._waiting[session_id].session
         self._take(session, session_lifecycle.lease(session, placement, self._clock()))
         self._wake()  # for the next one in line

@@ -27,14 +27,12 @@ from scheduler.model.declared import (
     Pool,
     Project,
     ProjectRules,
-    QueueOrder,
     Quota,
-    ReclaimUpTo,
-    Settings,
     User,
     UserGroup,
     Window,
 )
+from scheduler.model.idlerules import IdleAction, IdleException, IdleRules
 from scheduler.model.names import (
     UNKNOWN_TYPE,
     ArrayId,
@@ -84,8 +82,10 @@ from scheduler.model.running import (
     WorkerPlacement,
     Workload,
     held_by,
+    without_gpus,
 )
 from scheduler.model.schedules import Schedule
+from scheduler.model.settings import QueueOrder, ReclaimUpTo, Settings
 from scheduler.model.usage import ProjectUsage
 from scheduler.model.windows import InForce, PoolInForce, begins_on, guaranteed_at, pool_at
 from scheduler.model.wording import cpu_count, duration, gpu_count, memory_size, number, time_of_day
@@ -119,6 +119,9 @@ __all__ = [
     "GpuType",
     "GroupName",
     "GuaranteeChange",
+    "IdleAction",
+    "IdleException",
+    "IdleRules",
     "InForce",
     "Isolation",
     "Job",
@@ -182,4 +185,5 @@ __all__ = [
     "session_request",
     "size_of",
     "time_of_day",
+    "without_gpus",
 ]

@@ -10,6 +10,7 @@ from typing import Generic, Literal, TypeVar
 
 from scheduler.model.amounts import ONE, MiB, Milli
 from scheduler.model.names import GpuType, GroupName, NodeName, NodePoolName, ProjectName, UserName
+from scheduler.model.settings import QueueOrder, Settings
 
 BUILD_POOL = NodePoolName("build")
 TRAIN_POOL = NodePoolName("train")
@@ -211,14 +212,6 @@ class Bounds:
     limit: int | None = None
 
 
-class QueueOrder(StrEnum):
-    """Which of a project's jobs of the same priority is next: the oldest one, or that of the user who uses least of the
-    project now, and of this user's jobs the one that was served least."""
-
-    ARRIVAL = "arrival"
-    SERVED = "served"
-
-
 @dataclass(frozen=True, slots=True)
 class Window:
     """A time at which a project is guaranteed another number of GPUs (`None`: without bound).
@@ -323,45 +316,6 @@ class BuildQuota(Generic[N]):
             return cls(users[user], "user")
         largest = max(((of_groups[name], name) for name in sorted(groups) if name in of_groups), default=None)
         return cls(default) if largest is None else cls(largest[0], "group", largest[1])
-
-
-class ReclaimUpTo(StrEnum):
-    """How far a project may reclaim GPUs from others."""
-
-    GUARANTEE = "guarantee"
-    FAIR_SHARE = "fair_share"
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The policy's options. Unknown names are refused where settings are read.
-
-    `resize_interval` is the least time that an attempt runs before it is restarted with more workers; 0: a restart
-    costs nothing. `usage_half_life` is the half-life of recent use, in seconds; recent use counts if `time_aware` is
-    above 0.
-
-    `order` applies to projects that set none. A job that has held more GPU-hours, over all its attempts, than a
-    threshold of `service_levels` is on a higher level. A job that has waited `patience` times as long as it ran returns
-    to the lowest level.
-
-    A notebook server that has been idle for `session_idle_timeout` seconds (0: never) is warned, and stopped after
-    another `session_idle_grace` seconds without use. One that runs for `session_max_duration` seconds (0: no limit) is
-    stopped, used or not; it is warned `session_idle_grace` before.
-    """
-
-    reclaim: ReclaimUpTo = ReclaimUpTo.FAIR_SHARE
-    reservations: int = 1
-    preemption_delay: float = 0.0
-    time_aware: float = 0.0
-    lending: bool = False
-    resize_interval: float = 300.0
-    usage_half_life: float = 604_800.0
-    order: QueueOrder = QueueOrder.ARRIVAL
-    service_levels: tuple[float, ...] = (8.0, 64.0)
-    patience: float = 8.0
-    session_idle_timeout: float = 0.0
-    session_idle_grace: float = 600.0
-    session_max_duration: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from scheduler.model.amounts import ONE, Milli
-from scheduler.model.names import GpuType, JobId, NodeName, ScheduleId, SessionId, UserName, WorkloadId
+from scheduler.model.names import GpuType, GroupName, JobId, NodeName, ScheduleId, SessionId, UserName, WorkloadId
 from scheduler.model.requested import Program, Request
 
 
@@ -85,6 +85,11 @@ class WorkerPlacement:
     share: Milli = ONE
 
 
+def without_gpus(placement: Iterable[WorkerPlacement]) -> tuple[WorkerPlacement, ...]:
+    """The same workers on their nodes, without their GPUs."""
+    return tuple([WorkerPlacement(worker.node) for worker in placement])
+
+
 def held_by(placement: Iterable[WorkerPlacement]) -> Milli:
     """The GPUs that the workers of a placement hold."""
     return sum([worker.share * len(worker.gpus) for worker in placement])
@@ -97,7 +102,8 @@ class Workload:
     A `running` workload holds the GPUs of its placement; one that is `stopping` (also running) will release them.
     `nomination` is the placement that a plan reserves for a waiting or stopping workload, once others (or it itself)
     have left. `submitted` is its age, which a preemption does not change; `preempted` is when it was stopped last and
-    `preemptions` how often. `served` is what its earlier attempts held, in GPU-seconds.
+    `preemptions` how often. `served` is what its earlier attempts held, in GPU-seconds. `claim` has the GPUs that an
+    idle session lends, which its placement then lacks; `recalled`: it is to get them back now.
     """
 
     id: WorkloadId
@@ -112,6 +118,8 @@ class Workload:
     nomination: tuple[WorkerPlacement, ...] = ()
     preemptions: int = 0
     served: float = 0.0
+    claim: tuple[WorkerPlacement, ...] = ()
+    recalled: bool = False
 
     def served_until(self, now: float) -> float:
         """The GPU-seconds that it has held by `now`, over all its attempts."""
@@ -247,7 +255,12 @@ class SessionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A build workload: one user's notebook server (`server`, "" for the default one) and the GPUs leased to it."""
+    """A build workload: one user's notebook server (`server`, "" for the default one) and the GPUs leased to it.
+
+    While it is idle, its GPUs may be lent, or taken back: `placement` then has its nodes without GPUs since `placed`.
+    `claim` is the placement that it gets back; `recalled` is since when it is due, because the server is used again.
+    `groups` are those of its user in JupyterHub when it was requested.
+    """
 
     id: SessionId
     server: str
@@ -258,6 +271,31 @@ class Session:
     placement: tuple[WorkerPlacement, ...] = ()
     started: float | None = None
     ended: float | None = None
+    placed: float | None = None
+    claim: tuple[WorkerPlacement, ...] = ()
+    recalled: float | None = None
+    groups: tuple[GroupName, ...] = ()
+
+    @property
+    def placed_since(self) -> float | None:
+        """Since when it has been placed as it is."""
+        return self.started if self.placed is None else self.placed
+
+    @property
+    def promised(self) -> tuple[WorkerPlacement, ...]:
+        """What it holds, or gets back when it is used."""
+        return self.claim or self.placement
+
+    @property
+    def taken(self) -> bool:
+        """Whether its GPUs were taken back while its server runs."""
+        return bool(self.placed is not None and not held_by(self.promised))
+
+    @property
+    def counted(self) -> Milli:
+        """The GPUs that count against its user's quota."""
+        waits = self.state is SessionState.REQUESTED
+        return self.request.shape.gpus if waits else held_by(self.promised)
 
     @property
     def user(self) -> UserName:
@@ -275,4 +313,6 @@ class Session:
             running=self.state is SessionState.LEASED,
             started=self.started,
             placement=self.placement,
+            claim=self.claim,
+            recalled=self.recalled is not None,
         )

@@ -52,6 +52,7 @@ class Cycle:
         self.budget = Budget(LOOKS)
         self.blocked: dict[WorkloadId, Blocked] = {}
         self.started: list[WorkloadState] = []
+        self.restored: list[WorkloadState] = []
         self.stopped: dict[WorkloadId, str] = {}
         self.evicted: dict[WorkloadId, WorkloadState] = {}
         self.kept: dict[WorkloadId, Decision] = {}
@@ -96,12 +97,13 @@ class Cycle:
             self.stopped[job.id] = f"Only {standing} of at least {least} workers are left, so it is queued again."
 
     def _seat_sessions(self) -> None:
-        blocked, recalled = seat_sessions(self.planner, self.placer, self.now, self.budget)
-        self.blocked.update(blocked)
+        seated = seat_sessions(self.planner, self.placer, self.now, self.budget)
+        self.blocked.update(seated.blocked)
+        self.restored = seated.restored
         for job in self.planner.sessions.values():
             if job.placement and not job.workload.running:
                 self.started.append(job)
-        for id, evictions in recalled.items():
+        for id, evictions in seated.recalled.items():
             self._note_evictions(evictions, f"The build GPU was on loan, and {id} has taken it back.")
 
     # -- jobs ---------------------------------------------------------------------------------------------
@@ -354,6 +356,10 @@ class Cycle:
             after = self._after(job)
             reason = f"Starts when {names(after)} {_release(after)} GPUs." if after else "Starts now."
             changed[job.id] = Decision(Action.START, reason, job.placement, after)
+        for job in self.restored:
+            after = tuple(sorted(self.state.in_the_way(job.workload.claim)))
+            reason = f"Gets its GPUs back when {names(after)} {_release(after)}." if after else "Gets its GPUs back."
+            changed[job.id] = Decision(Action.START, reason, job.workload.claim, after)
         for id, what_for in self.stopped.items():
             job = self.planner.workloads[id]
             if job.moved:

@@ -50,6 +50,10 @@ class Demand:
         return Demand(whole=self.whole * count, cpus=self.cpus * count, memory=self.memory * count)
 
 
+GPUS_ONLY = Demand()
+"""Of somebody whose CPUs and memory are counted already."""
+
+
 def demand_of(shape: Shape) -> Demand:
     cpus, memory = shape.cpus or 0, shape.memory or 0
     if shape.gpu_memory:

@@ -142,6 +142,25 @@ class NodeIndex:
         self.releases += 1
         self._index(node)
 
+    @contextmanager
+    def without(self, workers: Iterable[WorkerPlacement]) -> Iterator[None]:
+        """Nobody gets what these would hold, meanwhile, whoever holds it now."""
+        claims: dict[NodeName, dict[int, Milli]] = {}
+        for worker in workers:
+            if worker.node in self.by_name:
+                by_gpu = claims.setdefault(worker.node, {})
+                for gpu in worker.gpus:
+                    by_gpu[gpu] = by_gpu.get(gpu, 0) + worker.share
+        before = [(self.by_name[name], self.by_name[name].withhold(by_gpu)) for name, by_gpu in claims.items()]
+        for node, _ in before:
+            self._index(node)
+        try:
+            yield
+        finally:
+            for node, (node.foreign, node.every) in before:
+                self.releases += 1
+                self._index(node)
+
     def _index(self, node: NodeState) -> None:
         node.version += 1
         if self._loaded is not None:

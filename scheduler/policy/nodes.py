@@ -77,6 +77,13 @@ class NodeState:
             every &= ~sum([1 << gpu for gpu in self.foreign])
         self.every = GpuSet(every)
 
+    def withhold(self, claims: Mapping[int, Milli]) -> tuple[Mapping[int, Milli], GpuSet]:
+        """Treat these parts of GPUs as in use by others; returns the foreign use and the usable GPUs until then."""
+        before = self.foreign, self.every
+        self.foreign = {gpu: self.foreign.get(gpu, 0) + claims.get(gpu, 0) for gpu in self.foreign.keys() | claims}
+        self.every &= ~GpuSet(sum([1 << gpu for gpu in claims]))
+        return before
+
     def parts(self) -> Iterable[int]:
         """The GPUs of which a part may be in use."""
         if not self.foreign:
@@ -159,6 +166,13 @@ class NodeState:
             return ALL_GPUS
         free = self._fast(self.free(when), whole)
         return choose(self.gpu_links, free, whole) if best_group(self.gpu_links, free) >= whole else ALL_GPUS
+
+    def collide(self, one: WorkerPlacement, other: WorkerPlacement) -> bool:
+        """Whether two workers can't hold their GPUs at the same time."""
+        return any(
+            gpu in other.gpus and (one.share == ONE or other.share == ONE or self.share_free(gpu, NOW) < 0)
+            for gpu in one.gpus
+        )
 
     def seat(self, demand: Demand, when: When, among: GpuSet = ALL_GPUS) -> WorkerPlacement:
         """The GPUs that a worker gets here, whole ones `among` these; the node must take it."""

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from scheduler.model import ONE, GpuKey, Milli, WorkerPlacement, WorkloadId
+from scheduler.model import GpuKey, Milli, WorkerPlacement, WorkloadId
 from scheduler.policy.candidates import Candidates
-from scheduler.policy.demands import Beside, Demand, amount_of, beside
+from scheduler.policy.demands import GPUS_ONLY, Beside, Demand, amount_of, beside
 from scheduler.policy.nodeindex import NodeIndex
-from scheduler.policy.nodes import LATER, NOW, NodeState, When
+from scheduler.policy.nodes import LATER, NodeState, When
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.workloads import RequestClass, WorkloadState
 
@@ -140,6 +140,11 @@ class PoolState:
             nodes.occupy(worker, demand)
             self._did(nodes.vacate, worker, demand)
         return True
+
+    def keep(self, worker: WorkerPlacement) -> None:
+        """Take free GPUs that somebody gets later."""
+        self.nodes.occupy(worker, GPUS_ONLY)
+        self._did(self.nodes.vacate, worker, GPUS_ONLY)
 
     def choose(self, job: WorkloadState, project: ProjectState, request: RequestClass) -> None:
         """A waiting job will run in the partition of this project and this request."""
@@ -289,7 +294,7 @@ class PoolState:
                 if (
                     node.cpus < node.releasing_cpus
                     or node.memory < node.releasing_memory
-                    or any(_collide(other, worker, node) for other in held)
+                    or any(node.collide(each, worker) for each in held)
                 ):
                     found.add(name)
         return found
@@ -388,11 +393,3 @@ class PoolState:
         _, count = self.releasing_jobs.pop(job.id)
         if count > len(workers):
             self.releasing_jobs[job.id] = job, count - len(workers)
-
-
-def _collide(one: WorkerPlacement, other: WorkerPlacement, node: NodeState) -> bool:
-    """Whether two workers can't hold their GPUs at the same time."""
-    for gpu in one.gpus:
-        if gpu in other.gpus and (one.share == ONE or other.share == ONE or node.share_free(gpu, NOW) < 0):
-            return True
-    return False

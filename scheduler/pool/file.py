@@ -34,14 +34,13 @@ from scheduler.model import (
     ProjectName,
     ProjectRules,
     Quota,
-    ReclaimUpTo,
-    Settings,
     User,
     UserGroup,
     UserName,
 )
 from scheduler.pool.nodes import refuse_lost
 from scheduler.pool.rules import check_pool
+from scheduler.pool.settings import settings_entry, settings_of
 from scheduler.pool.windows import window_entries, windows_of
 from scheduler.schema import (
     NodePoolEntry,
@@ -49,7 +48,6 @@ from scheduler.schema import (
     PoolFile,
     ProjectEntry,
     QuotaEntry,
-    SettingsEntry,
     UserEntry,
     UserGroupEntry,
 )
@@ -147,17 +145,7 @@ def file_of(pool: Pool) -> PoolFile:
         topology=list(pool.topology),
         drained=dict(pool.drained),
         moved=dict(pool.moved),
-        settings=SettingsEntry.model_validate(
-            {name: getattr(pool.settings, name) for name in SettingsEntry.model_fields}
-            | {"reclaim": pool.settings.reclaim.value, "service_levels": list(pool.settings.service_levels)}
-        ),
-    )
-
-
-def settings_of(entry: SettingsEntry) -> Settings:
-    return Settings(
-        **entry.model_dump()
-        | {"reclaim": ReclaimUpTo(entry.reclaim), "service_levels": tuple(sorted(entry.service_levels))}
+        settings=settings_entry(pool.settings),
     )
 
 

@@ -24,7 +24,8 @@ from scheduler.model import (
     UserName,
 )
 from scheduler.policy import Snapshot
-from scheduler.pool.file import bounds_of, quotas_of, settings_of
+from scheduler.pool.file import bounds_of, quotas_of
+from scheduler.pool.settings import settings_of
 from scheduler.scenario.checks import amount, at, mib, no_gpu, no_such, refuse_twice
 from scheduler.scenario.entries import NodeEntry, ProjectEntry, Scenario
 from scheduler.scenario.jobs import Jobs

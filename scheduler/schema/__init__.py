@@ -53,6 +53,7 @@ from scheduler.schema.poolfile import (
     Change,
     DefaultsEntry,
     EffectView,
+    IdleExceptionEntry,
     MaximaEntry,
     NodeDrain,
     NodeMove,
@@ -81,6 +82,7 @@ from scheduler.schema.submission import (
     NotebookCellSubmit,
     SessionActivity,
     SessionOpen,
+    SessionOrders,
 )
 from scheduler.schema.usage import Dimension, Every, UsageReport, UsageRow
 from scheduler.schema.whatif import DemandForecast, ForecastHour, OutcomeView, SideView, WhatIfAsk, WhatIfReport
@@ -133,6 +135,7 @@ __all__ = [
     "GuaranteeChangeView",
     "Holder",
     "HolderJob",
+    "IdleExceptionEntry",
     "JobChange",
     "JobCounts",
     "JobGpuUse",
@@ -183,6 +186,7 @@ __all__ = [
     "SessionActivity",
     "SessionList",
     "SessionOpen",
+    "SessionOrders",
     "SessionView",
     "SettingsEntry",
     "SideView",

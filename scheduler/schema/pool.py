@@ -167,7 +167,19 @@ class SessionView(Wire):
         "is known; null: it is in use, nobody can tell, or this is an event",
     )
     stops_at: float | None = Field(
-        None, description="when the server is stopped, an idle one unless it is used before; null: it was not warned"
+        None,
+        description="when the server is stopped, or its GPUs are taken back, an idle one unless it is used before; "
+        "null: it was not warned",
+    )
+    takes_back: bool = Field(False, description="at `stops_at` its GPUs are taken back, and it keeps running")
+    lends_at: float | None = Field(None, description="when its GPUs are lent to jobs, unless it is used before")
+    lent_since: float | None = Field(None, description="since when its GPUs are lent to jobs; null: they are not")
+    lent: list[WorkerView] = Field(default_factory=list, description="the GPUs that it lends, which its workers lack")
+    recalled_since: float | None = Field(
+        None, description="since when it is used again, and the jobs on the GPUs that it lends are being stopped"
+    )
+    taken_since: float | None = Field(
+        None, description="since when it runs without its GPUs, which were taken back because it was idle"
     )
     stops_because: Literal["idle", "max_duration"] | None = Field(
         None, description="`max_duration`: it has run for the longest time that a session may last"

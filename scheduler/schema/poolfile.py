@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints
 
-from scheduler.model import Environment, PlacementStyle, QueueOrder, Settings
+from scheduler.model import Environment, IdleAction, PlacementStyle, QueueOrder, Settings
 from scheduler.schema.wire import Name, Wire
 
 Reason = Annotated[str, StringConstraints(max_length=200)]
@@ -182,6 +182,17 @@ class UserGroupEntry(Wire):
     build_quota: float = Field(1, ge=0, description="GPUs for each of its users")
 
 
+class IdleExceptionEntry(Wire):
+    """Idle rules for some users or groups of JupyterHub; absent ones are as for everybody."""
+
+    users: list[Annotated[str, StringConstraints(min_length=1, max_length=255)]] = Field(default_factory=list)
+    groups: list[Annotated[str, StringConstraints(min_length=1, max_length=255)]] = Field(default_factory=list)
+    timeout: float | None = Field(None, ge=0)
+    grace: float | None = Field(None, ge=60)
+    lend: float | None = Field(None, ge=0)
+    action: IdleAction | None = None
+
+
 class SettingsEntry(Wire):
     reclaim: Literal["guarantee", "fair_share"] = "fair_share"
     reservations: int = Field(1, ge=0)
@@ -215,7 +226,23 @@ class SettingsEntry(Wire):
     session_idle_grace: float = Field(
         Settings().session_idle_grace,
         ge=60,
-        description="seconds after the warning after which the server is stopped unless it is used",
+        description="seconds after the warning, after which its GPUs are lent or it is stopped, unless it is used",
+    )
+    session_idle_lend: float = Field(
+        0,
+        ge=0,
+        description="seconds for which an idle server's GPUs are lent to preemptible jobs before it is stopped; they "
+        "come back when it is used; 0: not lent. Only with `lending`",
+    )
+    session_idle_action: IdleAction = Field(
+        IdleAction.STOP,
+        description="what happens to a server that stays idle: `stop`, or `take_back`, which shuts down its kernels "
+        "and leaves it running without GPUs",
+    )
+    session_idle_exceptions: list[IdleExceptionEntry] = Field(
+        default_factory=list,
+        max_length=1000,
+        description="other idle rules for some users or groups; the first one that names a user or their group counts",
     )
     session_max_duration: float = Field(
         0,

@@ -179,3 +179,12 @@ class SessionActivity(Wire):
     quiet_seconds: float | None = Field(
         None, ge=0, description="since a kernel or a person was active; null: not since the server started"
     )
+    released: bool = Field(False, description="it has shut down its kernels, as `SessionOrders.release` asked")
+
+
+class SessionOrders(Wire):
+    """What an idle notebook server is to do."""
+
+    release: bool = Field(
+        description="shut down its kernels and start new ones without GPUs, unless it is used; then report `released`"
+    )

@@ -133,6 +133,10 @@ def of_session(session: Session) -> dict[str, Any]:
         "ended": session.ended,
         "request": session.request,
         "placement": session.placement,
+        "placed": session.placed,
+        "claim": session.claim,
+        "recalled": session.recalled,
+        "groups": session.groups,
     }
 
 
@@ -147,6 +151,10 @@ def to_session(row: Row) -> Session:
         placement=row["placement"],
         started=row["started"],
         ended=row["ended"],
+        placed=row["placed"],
+        claim=row["claim"],
+        recalled=row["recalled"],
+        groups=row["groups"],
     )
 
 

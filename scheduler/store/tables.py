@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-from scheduler.model import Avoided, NoticeBox, Pool, Program, Request, Schedule, WorkerPlacement
+from scheduler.model import Avoided, GroupName, NoticeBox, Pool, Program, Request, Schedule, WorkerPlacement
 
 T = TypeVar("T")
 
@@ -136,6 +136,15 @@ sessions = Table(
     Column("ended", Double),
     Column("request", Document[Request](Request), nullable=False),
     Column("placement", Document[tuple[WorkerPlacement, ...]](tuple[WorkerPlacement, ...]), nullable=False),
+    Column("placed", Double),
+    Column(
+        "claim",
+        Document[tuple[WorkerPlacement, ...]](tuple[WorkerPlacement, ...]),
+        nullable=False,
+        server_default="[]",
+    ),
+    Column("recalled", Double),
+    Column("groups", Document[tuple[GroupName, ...]](tuple[GroupName, ...]), nullable=False, server_default="[]"),
     Index("sessions_open", "id", sqlite_where=text("ended IS NULL"), postgresql_where=text("ended IS NULL")),
 )
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from scheduler.controller.sessionidle import FRESH
+from scheduler.model import JobState
 from scheduler.service.serverstops import ServerStopper
 from tests.api.conftest import Service, Start
 from tests.api.test_users import Hub
@@ -39,12 +41,24 @@ class Lab:
     async def after(self, seconds: float, *, quiet: float) -> Any:
         """The session that many seconds later, when nobody has used its server for `quiet` seconds."""
         self.clock.now += seconds
-        owner = self.service.http["owner"]
-        told = {"server": "lab", "busy": False, "quiet_seconds": quiet}
-        await owner.post("sessions/activity", json=told)
+        await self.tell(quiet)
         await self.idle.look()
-        (session,) = (await owner.get("sessions")).json()["sessions"]
+        return await self.session()
+
+    async def tell(self, quiet: float, **more: bool) -> Any:
+        """What the server is to do, when nobody has used it for `quiet` seconds."""
+        told = {"server": "lab", "busy": False, "quiet_seconds": quiet, **more}
+        return (await self.service.http["owner"].post("sessions/activity", json=told)).json()
+
+    async def session(self) -> Any:
+        (session,) = (await self.service.http["owner"].get("sessions")).json()["sessions"]
         return session
+
+    async def audited(self) -> list[tuple[str | None, str, str | None]]:
+        """What the audit says of its GPUs, the first entry first."""
+        entries = (await self.service.http["admin"].get("audit?kind=session")).json()["entries"]
+        said = [((entry["before"] or {}).get("gpus"), entry["after"]) for entry in reversed(entries)]
+        return [(before, after["gpus"], after.get("reason")) for before, after in said if "gpus" in after]
 
 
 @pytest.fixture
@@ -148,3 +162,123 @@ async def test_a_hub_that_does_not_answer_is_asked_again(lab: Lab) -> None:
     assert lab.hub.stopped == []
     await lab.after(15, quiet=TIMEOUT + GRACE + 15)
     assert lab.hub.stopped == [("ann", "lab")]
+
+
+LEND = 7200
+
+
+@pytest.fixture
+async def waiting(lab: Lab) -> str:
+    """A job that gets its GPUs only with those of the session: everything else of the pool is in use."""
+    await lab.set(lending=True, session_idle_timeout=TIMEOUT, session_idle_grace=GRACE, session_idle_lend=LEND)
+    nodes = (await lab.service.http["admin"].get("pool")).json()["nodes"]
+    build, train = (sum(len(n["gpus"]) for n in nodes if n["environment"] == kind) for kind in ("build", "train"))
+    full = await lab.service.submit("mate", gpus=train)
+    await lab.service.until(full["id"], JobState.RUNNING)
+    job = await lab.service.submit("mate", gpus=build)
+    await lab.service.controller.settle()
+    assert job["state"] == "queued"
+    return str(job["id"])
+
+
+async def test_an_idle_session_lends_its_gpus_and_has_them_back_as_soon_as_it_is_used(lab: Lab, waiting: str) -> None:
+    service = lab.service
+    before = await lab.after(0, quiet=0)
+    warned = await lab.after(TIMEOUT, quiet=TIMEOUT)
+    assert (warned["lends_at"], warned["stops_at"]) == (lab.clock.now + GRACE, lab.clock.now + GRACE + LEND)
+    assert warned["reason"].endswith(
+        "Its server was idle for 1 h; its GPUs will be lent after 10 min and it will be stopped after 2 h 10 min more "
+        "without use."
+    )
+    assert (await lab.after(GRACE - 1, quiet=TIMEOUT + GRACE - 1))["lent_since"] is None
+    lent = await lab.after(1, quiet=TIMEOUT + GRACE)
+    await service.until(waiting, JobState.RUNNING)
+    assert (lent["lent_since"], lent["lent"], lent["gpus"]) == (lab.clock.now, before["workers"], 1)
+    assert [worker["gpus"] for worker in lent["workers"]] == [[]]
+    place = f"{before['workers'][0]['node']}"
+    assert lent["reason"].startswith(f"Is idle, and lends its GPUs on {place} to jobs until it is used.")
+
+    await lab.tell(30)  # the last use was before they were lent
+    assert (await lab.session())["recalled_since"] is None
+    lab.clock.now += 60
+    await lab.tell(5)
+    recalled = await lab.session()
+    assert recalled["recalled_since"] == lab.clock.now
+    await service.until(waiting, JobState.QUEUED)
+    await service.controller.settle()
+    back = await lab.after(0, quiet=5)
+    assert (back["workers"], back["lent_since"], back["lent"], back["stops_at"]) == (before["workers"], None, [], None)
+    assert back["reason"] == before["reason"]
+    assert await lab.audited() == [("held", "lent", "Idle for 1 h 10 min."), ("lent", "held", None)]
+    job = (await service.http["mate"].get(f"jobs/{waiting}")).json()
+    assert job["attempts"][0]["reason"] == "The build GPU was on loan, and a session has taken it back."
+
+
+async def test_gpus_that_are_lent_belong_to_their_owner_alone(lab: Lab, waiting: str) -> None:
+    """No other server gets them, and the owner has no more than the quota."""
+    await lab.after(TIMEOUT, quiet=TIMEOUT)
+    await lab.after(GRACE, quiet=TIMEOUT + GRACE)
+    await lab.service.until(waiting, JobState.RUNNING)
+    second = await lab.service.http["owner"].post("sessions", json={"user": "ann", "server": "two", "gpus": 1})
+    assert (second.status_code, "quota" in second.text) == (409, True)
+    third = await lab.service.http["mate"].post("sessions", json={"user": "ben", "server": "", "gpus": 1})
+    (worker,) = third.json()["workers"]
+    assert (third.status_code, (await lab.session())["lent"] == [worker]) == (201, False)
+    fourth = await lab.service.http["stranger"].post("sessions", json={"user": "zoe", "server": "", "gpus": 1})
+    assert fourth.status_code == 503
+    assert fourth.json()["detail"].startswith("This session needs 1 GPU. None are free")
+
+
+async def test_a_restart_and_a_closed_server_leave_nothing_lent(lab: Lab, waiting: str) -> None:
+    await lab.after(TIMEOUT, quiet=TIMEOUT)
+    await lab.after(GRACE, quiet=TIMEOUT + GRACE)
+    await lab.service.until(waiting, JobState.RUNNING)
+    lab.service.app.settings["api"].book.stop_warnings = {}  # which a new process begins with
+    warned = await lab.after(LEND, quiet=TIMEOUT + GRACE + LEND)
+    assert (warned["stops_at"], lab.hub.stopped) == (lab.clock.now + GRACE, [])
+    await lab.after(GRACE, quiet=TIMEOUT + 2 * GRACE + LEND)
+    assert lab.hub.stopped == [("ann", "lab")]
+    closed = (await lab.service.http["owner"].delete(f"sessions/{warned['id']}")).json()
+    assert (closed["state"], closed["lent"]) == ("ended", [])
+
+
+async def test_gpus_are_taken_back_once_the_server_has_released_them_and_else_it_is_stopped(lab: Lab) -> None:
+    await lab.set(session_idle_timeout=TIMEOUT, session_idle_grace=GRACE, session_idle_action="take_back")
+    warned = await lab.after(TIMEOUT, quiet=TIMEOUT)
+    assert warned["takes_back"]
+    assert warned["reason"].endswith("its GPUs will be taken back after 10 min more without use.")
+    assert await lab.tell(TIMEOUT, released=True) == {"release": False}  # it was not asked
+    await lab.after(GRACE, quiet=TIMEOUT + GRACE)
+    assert await lab.tell(TIMEOUT + GRACE) == {"release": True}
+    assert (await lab.session())["gpus"] == 1
+    assert await lab.tell(TIMEOUT + GRACE, released=True) == {"release": False}
+    taken = await lab.after(15, quiet=TIMEOUT + GRACE + 15)
+    assert (taken["gpus"], taken["taken_since"], taken["stops_at"]) == (0, lab.clock.now - 15, None)
+    assert taken["reason"] == ("Its GPUs were taken back because it was idle. Its server keeps running without them.")
+    assert await lab.audited() == [("held", "taken back", "Idle for 1 h 10 min.")]
+    another = {"user": "ann", "server": "two", "gpus": 1}
+    assert (await lab.service.http["owner"].post("sessions", json=another)).status_code == 201
+
+
+async def test_a_server_that_does_not_release_its_gpus_is_stopped(lab: Lab) -> None:
+    await lab.set(session_idle_timeout=TIMEOUT, session_idle_grace=GRACE, session_idle_action="take_back")
+    await lab.after(TIMEOUT, quiet=TIMEOUT)
+    asked = await lab.after(GRACE, quiet=TIMEOUT + GRACE)
+    await lab.after(asked["stops_at"] - lab.clock.now, quiet=TIMEOUT + GRACE + FRESH)
+    assert lab.hub.stopped == [("ann", "lab")]
+    closed = (await lab.service.http["owner"].delete(f"sessions/{asked['id']}")).json()
+    assert closed["reason"] == "Its server was stopped after 1 h 13 min idle, because it did not release its GPUs."
+
+
+async def test_a_user_or_a_group_may_have_other_idle_rules(lab: Lab) -> None:
+    rules = {"users": ["ann"], "timeout": 2 * TIMEOUT}
+    await lab.set(session_idle_timeout=TIMEOUT, session_idle_grace=GRACE, session_idle_exceptions=[rules])
+    assert (await lab.after(TIMEOUT, quiet=TIMEOUT))["stops_at"] is None
+    warned = await lab.after(TIMEOUT, quiet=2 * TIMEOUT)
+    assert warned["stops_at"] == lab.clock.now + GRACE
+
+
+async def test_gpus_are_lent_only_with_lending(lab: Lab) -> None:
+    file = (await lab.service.http["admin"].get("pool/file")).json()
+    refused = await lab.service.http["admin"].post("pool/apply", json={**file, "settings": {"session_idle_lend": 60}})
+    assert (refused.status_code, refused.json()["field"]) == (422, "settings.session_idle_lend")

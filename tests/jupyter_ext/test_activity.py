@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import json
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
+import httpx
 import pytest
 
+from jupyter_ext import activity
 from jupyter_ext.activity import ActivityReports
 from scheduler.model import SessionState
 from scheduler.schema import SessionOpen
@@ -54,10 +59,44 @@ async def test_a_page_that_is_used_is_activity_of_its_session(
 
 def test_a_report_has_the_latest_of_kernels_and_person_and_whether_a_kernel_is_busy() -> None:
     kernels = [{"execution_state": "idle", "last_activity": "2026-11-22T10:00:00.000000Z"}]
-    reports: Any = ActivityReports(None, lambda: kernels, "lab")  # type: ignore[arg-type]
+    reports: Any = ActivityReports(None, lambda: kernels, None, "lab")  # type: ignore[arg-type]
     at = 1795341600.0  # the instant above
     assert reports.report(at + 60) == {"server": "lab", "busy": False, "quiet_seconds": 60}
     kernels.append({"execution_state": "busy", "last_activity": "2026-11-22T10:00:50.000000Z"})
     assert reports.report(at + 60) == {"server": "lab", "busy": True, "quiet_seconds": 10}
     kernels.clear()
     assert reports.report(at) == {"server": "lab", "busy": False, "quiet_seconds": None}
+
+
+class Scheduler:
+    """Asks every server to release its GPUs."""
+
+    def __init__(self) -> None:
+        self.told: list[dict[str, Any]] = []
+
+    @asynccontextmanager
+    async def send(self, method: str, path: str, headers: dict[str, str], *, content: bytes) -> AsyncIterator[Any]:
+        self.told.append(json.loads(content))
+        yield httpx.Response(200, json={"release": True})
+
+
+async def test_a_server_that_is_to_release_its_gpus_shuts_its_kernels_down_unless_it_is_used(
+    jp_fetch: Any, jp_serverapp: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setenv("RUNAI_GPUS", "0")
+    assert (await jp_fetch("api", "kernels", method="POST", body="{}")).code == 201
+    reports, kernels, scheduler = (
+        jp_serverapp.web_app.settings["runai_activity"],
+        jp_serverapp.kernel_manager,
+        Scheduler(),
+    )
+    monkeypatch.setattr(reports, "_upstream", scheduler)
+    await reports.tell()  # its kernel has just been started
+    assert (len(kernels.list_kernel_ids()), len(scheduler.told)) == (1, 1)
+
+    monkeypatch.setattr(activity, "EVERY", -1.0)  # from now on, nobody has used it for long enough
+    await reports.tell()
+    assert kernels.list_kernel_ids() == []
+    assert [each.get("released", False) for each in scheduler.told[1:]] == [False, True]
+    assert (os.environ["CUDA_VISIBLE_DEVICES"], os.environ["RUNAI_GPUS"]) == ("", "")

@@ -404,6 +404,19 @@ export interface HolderJob {
   expected_end: number | null;
 }
 
+/** What happens at last to a notebook server that stays idle. */
+export type IdleAction = 'stop' | 'take_back';
+
+/** Idle rules for some users or groups of JupyterHub; absent ones are as for everybody. */
+export interface IdleExceptionEntry {
+  users: string[];
+  groups: string[];
+  timeout: number | null;
+  grace: number | null;
+  lend: number | null;
+  action: IdleAction | null;
+}
+
 /** Unfinished jobs: running includes those that start, stopping also those that save and pause. */
 export interface JobCounts {
   running: number;
@@ -1041,8 +1054,20 @@ export interface SessionView {
   started: number | null;
   /** since when nobody has used its GPUs, no kernel was busy and no person did anything, as far as it is known; null: it is in use, nobody can tell, or this is an event */
   idle_since: number | null;
-  /** when the server is stopped, an idle one unless it is used before; null: it was not warned */
+  /** when the server is stopped, or its GPUs are taken back, an idle one unless it is used before; null: it was not warned */
   stops_at: number | null;
+  /** at stops_at its GPUs are taken back, and it keeps running */
+  takes_back: boolean;
+  /** when its GPUs are lent to jobs, unless it is used before */
+  lends_at: number | null;
+  /** since when its GPUs are lent to jobs; null: they are not */
+  lent_since: number | null;
+  /** the GPUs that it lends, which its workers lack */
+  lent: WorkerView[];
+  /** since when it is used again, and the jobs on the GPUs that it lends are being stopped */
+  recalled_since: number | null;
+  /** since when it runs without its GPUs, which were taken back because it was idle */
+  taken_since: number | null;
   /** max_duration: it has run for the longest time that a session may last */
   stops_because: 'idle' | 'max_duration' | null;
   /** its place in line for GPUs, from 1; null: it does not wait in line */
@@ -1071,8 +1096,14 @@ export interface SettingsEntry {
   patience: number;
   /** seconds after which an idle notebook server is warned; 0: never */
   session_idle_timeout: number;
-  /** seconds after the warning after which the server is stopped unless it is used */
+  /** seconds after the warning, after which its GPUs are lent or it is stopped, unless it is used */
   session_idle_grace: number;
+  /** seconds for which an idle server's GPUs are lent to preemptible jobs before it is stopped; they come back when it is used; 0: not lent. Only with lending */
+  session_idle_lend: number;
+  /** what happens to a server that stays idle: stop, or take_back, which shuts down its kernels and leaves it running without GPUs */
+  session_idle_action: IdleAction;
+  /** other idle rules for some users or groups; the first one that names a user or their group counts */
+  session_idle_exceptions: IdleExceptionEntry[];
   /** seconds after which a notebook server is stopped, used or not; its user is warned session_idle_grace before; 0: never */
   session_max_duration: number;
 }
