@@ -159,7 +159,7 @@ def _leased(screen: Screen, found: list[SessionView], now: float) -> None:
                 amount(session.gpus),
                 _where(session),
                 ago(session.started or session.requested, now),
-                "" if session.idle_since is None else took(max(0.0, now - session.idle_since)),
+                _idle(session, now),
                 "" if session.stops_at is None else took(max(0.0, session.stops_at - now)),
             )
             for session in found
@@ -168,8 +168,18 @@ def _leased(screen: Screen, found: list[SessionView], now: float) -> None:
     )
 
 
+def _idle(session: SessionView, now: float) -> str:
+    idle = "" if session.idle_since is None else took(max(0.0, now - session.idle_since))
+    if session.recalled_since is not None:
+        return "gets its GPUs back"
+    if session.lent_since is not None:
+        return f"{idle}, GPUs lent".removeprefix(", ")
+    return f"{idle}, GPUs taken back".removeprefix(", ") if session.taken_since is not None else idle
+
+
 def _where(session: SessionView) -> str:
-    placed = (f"{worker.node} GPU {', '.join(map(str, worker.gpus))}" for worker in session.workers if worker.gpus)
+    workers = [*session.workers, *session.lent]
+    placed = (f"{worker.node} GPU {', '.join(map(str, worker.gpus))}" for worker in workers if worker.gpus)
     return ", ".join(placed)
 
 

@@ -80,7 +80,7 @@ POST   /api/v1/sessions                      401 401 403 403 201 403 403 201 401
 GET    /api/v1/sessions                      401 401 403 200 200 200 200 200 401 403
 DELETE /api/v1/sessions/{session_id}         401 401 403 403 200 404 404 200 401 403
 POST   /api/v1/sessions/{session_id}/stop    401 401 403 403 204 404 404 204 401 403
-POST   /api/v1/sessions/activity             401 401 403 403 204 404 404 404 401 403
+POST   /api/v1/sessions/activity             401 401 403 403 200 404 404 404 401 403
 GET    /api/v1/me/notices                    401 401 403 403 200 200 200 200 401 403
 PUT    /api/v1/me/notices                    401 401 403 403 200 200 200 200 401 403
 POST   /api/v1/me/notices/test               401 401 403 403 422 422 422 422 401 403

@@ -165,12 +165,18 @@ async def test_a_hub_that_does_not_answer_is_asked_again(lab: Lab) -> None:
 
 
 LEND = 7200
+LENDING = {
+    "lending": True,
+    "session_idle_timeout": TIMEOUT,
+    "session_idle_grace": GRACE,
+    "session_idle_lend": LEND,
+}
 
 
 @pytest.fixture
 async def waiting(lab: Lab) -> str:
     """A job that gets its GPUs only with those of the session: everything else of the pool is in use."""
-    await lab.set(lending=True, session_idle_timeout=TIMEOUT, session_idle_grace=GRACE, session_idle_lend=LEND)
+    await lab.set(**LENDING)
     nodes = (await lab.service.http["admin"].get("pool")).json()["nodes"]
     build, train = (sum(len(n["gpus"]) for n in nodes if n["environment"] == kind) for kind in ("build", "train"))
     full = await lab.service.submit("mate", gpus=train)
@@ -181,8 +187,10 @@ async def waiting(lab: Lab) -> str:
     return str(job["id"])
 
 
-async def test_an_idle_session_lends_its_gpus_and_has_them_back_as_soon_as_it_is_used(lab: Lab, waiting: str) -> None:
-    service = lab.service
+async def test_an_idle_session_lends_its_gpus_and_has_them_back_as_soon_as_it_is_used(
+    service: Service, lab: Lab, waiting: str
+) -> None:
+    """As `session_idle_lend` says."""
     before = await lab.after(0, quiet=0)
     warned = await lab.after(TIMEOUT, quiet=TIMEOUT)
     assert (warned["lends_at"], warned["stops_at"]) == (lab.clock.now + GRACE, lab.clock.now + GRACE + LEND)
@@ -242,7 +250,7 @@ async def test_a_restart_and_a_closed_server_leave_nothing_lent(lab: Lab, waitin
     assert (closed["state"], closed["lent"]) == ("ended", [])
 
 
-async def test_gpus_are_taken_back_once_the_server_has_released_them_and_else_it_is_stopped(lab: Lab) -> None:
+async def test_gpus_are_taken_back_once_the_server_has_released_them(service: Service, lab: Lab) -> None:
     await lab.set(session_idle_timeout=TIMEOUT, session_idle_grace=GRACE, session_idle_action="take_back")
     warned = await lab.after(TIMEOUT, quiet=TIMEOUT)
     assert warned["takes_back"]
@@ -257,7 +265,7 @@ async def test_gpus_are_taken_back_once_the_server_has_released_them_and_else_it
     assert taken["reason"] == ("Its GPUs were taken back because it was idle. Its server keeps running without them.")
     assert await lab.audited() == [("held", "taken back", "Idle for 1 h 10 min.")]
     another = {"user": "ann", "server": "two", "gpus": 1}
-    assert (await lab.service.http["owner"].post("sessions", json=another)).status_code == 201
+    assert (await service.http["owner"].post("sessions", json=another)).status_code == 201
 
 
 async def test_a_server_that_does_not_release_its_gpus_is_stopped(lab: Lab) -> None:
@@ -270,12 +278,24 @@ async def test_a_server_that_does_not_release_its_gpus_is_stopped(lab: Lab) -> N
     assert closed["reason"] == "Its server was stopped after 1 h 13 min idle, because it did not release its GPUs."
 
 
-async def test_a_user_or_a_group_may_have_other_idle_rules(lab: Lab) -> None:
-    rules = {"users": ["ann"], "timeout": 2 * TIMEOUT}
-    await lab.set(session_idle_timeout=TIMEOUT, session_idle_grace=GRACE, session_idle_exceptions=[rules])
-    assert (await lab.after(TIMEOUT, quiet=TIMEOUT))["stops_at"] is None
-    warned = await lab.after(TIMEOUT, quiet=2 * TIMEOUT)
-    assert warned["stops_at"] == lab.clock.now + GRACE
+async def test_a_user_or_a_group_may_have_other_idle_rules(service: Service, lab: Lab) -> None:
+    """The first exception that names the user or a group counts; what it does not say is as for everybody."""
+    course = {"groups": ["ml-101"], "timeout": 60, "grace": 120, "lend": 300, "action": "take_back"}
+    exceptions = [{"users": ["ann"], "timeout": 2 * TIMEOUT}, course, {"groups": ["ml-101"], "timeout": 1}]
+    rules = {"session_idle_timeout": TIMEOUT, "session_idle_grace": GRACE, "session_idle_exceptions": exceptions}
+    await lab.set(lending=True, **rules)
+    opened = {"user": "zoe", "server": "lab", "gpus": 1, "groups": ["ml-101"]}
+    student = (await lab.service.http["admin"].post("sessions", json=opened)).json()["id"]
+    quiet = {"server": "lab", "busy": False, "quiet_seconds": 60}
+    lab.clock.now += 60
+    await lab.service.http["stranger"].post("sessions/activity", json=quiet)
+    assert (await lab.after(0, quiet=60))["stops_at"] is None
+    (warned,) = (await lab.service.http["stranger"].get("sessions")).json()["sessions"]
+    assert (warned["id"], warned["lends_at"], warned["takes_back"]) == (student, lab.clock.now + 120, True)
+    assert warned["stops_at"] == lab.clock.now + 120 + 300
+    assert (await lab.after(TIMEOUT, quiet=TIMEOUT + 60))["stops_at"] is None
+    warned = await lab.after(TIMEOUT - 60, quiet=2 * TIMEOUT)
+    assert (warned["stops_at"], warned["takes_back"]) == (lab.clock.now + GRACE, False)
 
 
 async def test_gpus_are_lent_only_with_lending(lab: Lab) -> None:

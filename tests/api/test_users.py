@@ -166,9 +166,9 @@ async def test_a_session_is_idle_since_its_server_has_told_of_the_last_activity(
     assert await idle_since() is None  # unknown
     now += 100
     told = {"server": "lab", "busy": False, "quiet_seconds": 30}
-    assert (await owner.post("sessions/activity", json=told)).status_code == 204
+    assert (await owner.post("sessions/activity", json=told)).json() == {"release": False}
     assert await idle_since() == now - 30
-    assert (await owner.post("sessions/activity", json={**told, "busy": True})).status_code == 204
+    assert (await owner.post("sessions/activity", json={**told, "busy": True})).status_code == 200
     assert await idle_since() is None
     refused = await mate.post("sessions/activity", json=told)  # the mate has no such server
     assert (refused.status_code, refused.json()["detail"]) == (404, "Your server 'lab' has no session.")

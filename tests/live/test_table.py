@@ -56,6 +56,8 @@ TEMPLATE = MAGIC + "a_template_is_overridden_by_the_line"
 SEARCH = "jupyter_ext/test_search.py::test_trials_are_chosen_reported_and_pruned_and_the_best_result_is_available"
 
 IDLE = "api/test_server_stops.py::test_an_idle_server_is_warned_and_stopped_after_the_grace"
+STOPS = "api/test_server_stops.py::test_"
+IDLE_EXCEPTIONS = STOPS + "a_user_or_a_group_may_have_other_idle_rules"
 LONGEST = "api/test_server_stops.py::test_a_server_is_stopped_at_the_longest_duration_although_it_is_used"
 
 WINDOWS = "live/test_windows.py::test_"
@@ -117,6 +119,13 @@ POOL_FILE = {
     "SettingsEntry.service_levels": SERVED,
     "SettingsEntry.patience": SERVED,
     "SettingsEntry.session_max_duration": LONGEST,
+    "SettingsEntry.session_idle_lend": STOPS + "an_idle_session_lends_its_gpus_and_has_them_back_as_soon_as_it_is_used",
+    "SettingsEntry.session_idle_action": STOPS + "gpus_are_taken_back_once_the_server_has_released_them",
+    "SettingsEntry.session_idle_exceptions": IDLE_EXCEPTIONS,
+    **dict.fromkeys(
+        [f"IdleExceptionEntry.{key}" for key in ("users", "groups", "timeout", "grace", "lend", "action")],
+        IDLE_EXCEPTIONS,
+    ),
     **dict.fromkeys([f"SettingsEntry.session_idle_{key}" for key in ("timeout", "grace")], IDLE),
     "PolicyEntry.defaults": INHERITED,
     "PolicyEntry.maxima": INHERITED,

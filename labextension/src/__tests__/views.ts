@@ -128,6 +128,12 @@ export function aSession(id: string, change: Partial<SessionView> = {}): Session
     idle_since: null,
     stops_at: null,
     stops_because: null,
+    takes_back: false,
+    lends_at: null,
+    lent_since: null,
+    lent: [],
+    recalled_since: null,
+    taken_since: null,
     position: null,
     estimated_start: null,
     ...change

@@ -19,13 +19,7 @@ export function poolRules(trans: Trans): PoolRule[] {
     {
       title: trans.__('Idle notebook servers'),
       words: ({ settings }) =>
-        settings.session_idle_timeout > 0
-          ? trans.__(
-              'warned after %1 without use, stopped %2 later',
-              said(settings.session_idle_timeout),
-              said(settings.session_idle_grace)
-            )
-          : trans.__('not stopped'),
+        settings.session_idle_timeout > 0 ? idleRules(settings, trans) : trans.__('not stopped'),
       rules: [
         {
           path: ['settings', 'session_idle_timeout'],
@@ -33,7 +27,14 @@ export function poolRules(trans: Trans): PoolRule[] {
           kind: 'duration',
           zero: never
         },
-        { path: ['settings', 'session_idle_grace'], label: trans.__('Stop after another'), kind: 'duration' }
+        { path: ['settings', 'session_idle_grace'], label: trans.__('Grace after the warning'), kind: 'duration' },
+        {
+          path: ['settings', 'session_idle_lend'],
+          label: trans.__('Then lend the GPUs for'),
+          kind: 'duration',
+          zero: trans.__('not lent')
+        },
+        { path: ['settings', 'session_idle_action'], label: trans.__('At last'), kind: 'idle' }
       ]
     },
     {
@@ -200,6 +201,24 @@ export function poolRules(trans: Trans): PoolRule[] {
       ]
     }
   ];
+}
+
+function idleRules(settings: PoolFile['settings'], trans: Trans): string {
+  const said = (seconds: number) => duration(seconds, trans);
+  const takes = settings.session_idle_action === 'take_back';
+  const last = takes ? trans.__('lose their GPUs') : trans.__('stopped');
+  const [timeout, grace] = [said(settings.session_idle_timeout), said(settings.session_idle_grace)];
+  const rules = settings.session_idle_lend
+    ? trans.__(
+        'warned after %1 without use, GPUs lent %2 later for %3, then %4',
+        timeout,
+        grace,
+        said(settings.session_idle_lend),
+        last
+      )
+    : trans.__('warned after %1 without use, %3 %2 later', timeout, grace, last);
+  const others = settings.session_idle_exceptions.length;
+  return others ? trans._n('%2; %1 exception', '%2; %1 exceptions', others, rules) : rules;
 }
 
 /** The rule at a key of a change, such as `session_idle_grace` of the settings or `policy.maxima.gpus`. */

@@ -3,7 +3,8 @@ import type { PolicyEntry, PolicyView, PoolFile, RuleView } from '../model/api';
 import { amount, duration } from '../model/format';
 import type { Trans } from '../trans';
 
-export type Kind = 'amount' | 'amounts' | 'count' | 'duration' | 'names' | 'flag' | 'flags' | 'order' | 'reclaim';
+export type Kind =
+  'amount' | 'amounts' | 'count' | 'duration' | 'names' | 'flag' | 'flags' | 'idle' | 'order' | 'reclaim';
 
 export interface Rule {
   /** The place in the pool file, or in a policy: `['settings', 'lending']`, `['maxima', 'gpus']`. */
@@ -98,6 +99,10 @@ export const CHOICES: Partial<Record<Kind, readonly (readonly [string, string])[
   flags: [
     ['yes', 'only yes'],
     ['no', 'only no']
+  ],
+  idle: [
+    ['stop', 'stop the server'],
+    ['take_back', 'take the GPUs back, leave the server']
   ],
   order: [
     ['arrival', 'oldest first'],

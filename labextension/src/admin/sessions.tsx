@@ -2,7 +2,7 @@
 import { useCallback, useEffect, useState, type ReactElement } from 'react';
 import { useNow, useTrans } from '../components/hooks';
 import type { Question } from '../components/question';
-import type { PoolView, SessionList, SessionView } from '../model/api';
+import type { GpuView, PoolView, SessionList, SessionView } from '../model/api';
 import type { Client } from '../model/client';
 import { amount, clock, duration, percent, ranges } from '../model/format';
 import type { Trans } from '../trans';
@@ -53,7 +53,10 @@ export function Sessions({ sessions, pool, client, confirm, attempt }: SessionsP
                 <td>{amount(session.gpus)}</td>
                 <td className="runai-Table-text runai-Wide">{placesOf(session, trans) || '–'}</td>
                 <td className="runai-Wide">{usedBy(session, pool)}</td>
-                <td>{idleFor(session, now, trans)}</td>
+                <td>
+                  {idleFor(session, now, trans)}
+                  <LentTo session={session} pool={pool} />
+                </td>
                 <td>{trans.__('%1 ago', duration(now - (session.started ?? session.requested), trans))}</td>
                 <td className="runai-Table-edit">
                   <button
@@ -124,13 +127,38 @@ function Line({ line, stop }: LineProps): ReactElement {
 /** The shortest time that is shown as idle, in seconds. */
 const PAUSE = 60;
 
-function idleFor({ idle_since, stops_at, stops_because }: SessionView, now: number, trans: Trans): string {
-  const stops = stops_at === null ? '' : clock(stops_at, now);
+function idleFor(session: SessionView, now: number, trans: Trans): string {
+  const { idle_since, stops_at, stops_because, lends_at } = session;
+  const ends = stops_at === null ? '' : endOf(session, clock(stops_at, now), trans);
   if (idle_since === null || (now - idle_since < PAUSE && stops_because !== 'idle')) {
-    return stops ? trans.__('stops at %1', stops) : '–';
+    return ends || '–';
   }
-  const idle = duration(now - idle_since, trans);
-  return stops ? trans.__('%1, stops at %2', idle, stops) : idle;
+  const lends = lends_at === null ? '' : trans.__('lent at %1', clock(lends_at, now));
+  return [duration(now - idle_since, trans), lends, ends].filter(Boolean).join(', ');
+}
+
+function endOf({ takes_back }: SessionView, at: string, trans: Trans): string {
+  return takes_back ? trans.__('GPUs taken back at %1', at) : trans.__('stops at %1', at);
+}
+
+/** What became of the GPUs of an idle server: `lent to train-resnet since 14:10`. */
+function LentTo({ session, pool }: { session: SessionView; pool: PoolView }): ReactElement | null {
+  const trans = useTrans();
+  const now = useNow();
+  const { lent_since, recalled_since, taken_since } = session;
+  const jobs = [...new Set(gpusOf(session.lent, pool).flatMap(gpu => gpu.occupants.map(one => one.name ?? one.id)))];
+  const names = jobs.filter(Boolean).join(', ');
+  const words =
+    recalled_since !== null
+      ? trans.__('gets its GPUs back from %1', names || trans.__('jobs'))
+      : lent_since !== null
+        ? names
+          ? trans.__('lent to %1 since %2', names, clock(lent_since, now))
+          : trans.__('to be lent since %1, to no job yet', clock(lent_since, now))
+        : taken_since !== null
+          ? trans.__('GPUs taken back at %1', clock(taken_since, now))
+          : null;
+  return words === null ? null : <div className="runai-Hint">{words}</div>;
 }
 
 function nameOf({ user, server }: SessionView): string {
@@ -156,19 +184,22 @@ function removal(session: SessionView, trans: Trans): Question {
 }
 
 /** `n3 GPU 0–1, n4 GPU 0` */
-function placesOf({ workers }: SessionView, trans: Trans): string {
-  return workers
+function placesOf({ workers, lent }: SessionView, trans: Trans): string {
+  return [...workers, ...lent]
     .filter(worker => worker.gpus.length > 0)
     .map(worker => trans.__('%1 GPU %2', worker.node, ranges(worker.gpus)))
     .join(', ');
 }
 
-function usedBy(session: SessionView, pool: PoolView): string {
-  const held = session.workers.flatMap(worker => {
+function gpusOf(workers: SessionView['workers'], pool: PoolView): GpuView[] {
+  return workers.flatMap(worker => {
     const node = pool.nodes.find(one => one.name === worker.node);
     return node?.gpus.filter(gpu => worker.gpus.includes(gpu.index)) ?? [];
   });
-  const uses = held.flatMap(gpu => gpu.utilisation ?? []);
+}
+
+function usedBy(session: SessionView, pool: PoolView): string {
+  const uses = gpusOf(session.workers, pool).flatMap(gpu => gpu.utilisation ?? []);
   return uses.length ? percent(uses.reduce((sum, use) => sum + use, 0) / uses.length) : '–';
 }
 

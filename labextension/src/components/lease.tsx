@@ -2,6 +2,7 @@
 import type { ReactElement } from 'react';
 import type { GpuView, PoolView, SessionView } from '../model/api';
 import { amount, gib, percent, ranges } from '../model/format';
+import { idleWords } from '../model/idle';
 import { useTrans } from './hooks';
 
 export interface LeaseProps {
@@ -37,10 +38,20 @@ export function Lease({ session, pool, title }: LeaseProps): ReactElement {
           />
         ))
       )}
+      {session.lent.flatMap(worker =>
+        worker.gpus.map(index => (
+          <div className="runai-Gpu" key={`${worker.node}/${index}`}>
+            <span className="runai-Gpu-swatch" data-kind="train" />
+            <span className="runai-Gpu-name">{trans.__('%1 · GPU %2', worker.node, ranges([index]))}</span>
+            <span className="runai-Aside">{trans.__('lent')}</span>
+          </div>
+        ))
+      )}
       <div className="runai-Hint">
-        {session.gpus === 0
-          ? trans.__('This server has no GPU. Jobs use the train pool.')
-          : trans.__('Yours as long as the server runs.')}{' '}
+        {idleWords(session, trans) ||
+          (session.gpus === 0
+            ? trans.__('This server has no GPU. Jobs use the train pool.')
+            : trans.__('Yours as long as the server runs.'))}{' '}
         {session.gpus > 0 &&
           session.declared &&
           !measured &&

@@ -3,7 +3,7 @@ import { Notification } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { noticeOf, SUCCESSES } from '../model/endings';
-import { stopWords } from '../model/idle';
+import { idleWords } from '../model/idle';
 import type { Trans } from '../trans';
 import { DOMAIN } from './domain';
 import { followInterruptions } from './interruptions';
@@ -59,21 +59,23 @@ export const notificationsPlugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** Says that a server of the user will be stopped, until it may stay or has stopped. */
+/** Says that a server of the user is idle, and what happens to it, as long as that is so. */
 function followIdle(model: IPoolModel, trans: Trans): void {
-  const shown = new Map<string, { stops: number; notice: string }>();
+  const shown = new Map<string, { text: string; notice: string }>();
   model.stateChanged.connect(() => {
     const { sessions, me } = model.state;
-    const warned = sessions.filter(session => session.user === me?.name && session.stops_at !== null);
-    for (const [id, { stops, notice }] of shown) {
-      if (!warned.some(session => session.id === id && session.stops_at === stops)) {
+    const mine = sessions.filter(session => session.user === me?.name && session.state === 'leased');
+    const texts = new Map(mine.map(session => [session.id, idleWords(session, trans)]));
+    for (const [id, { text, notice }] of shown) {
+      if (texts.get(id) !== text) {
         Notification.dismiss(notice);
         shown.delete(id);
       }
     }
-    for (const session of warned.filter(({ id }) => !shown.has(id))) {
-      const notice = Notification.warning(stopWords(session, trans), { autoClose: false });
-      shown.set(session.id, { stops: session.stops_at!, notice });
+    for (const [id, text] of texts) {
+      if (text && !shown.has(id)) {
+        shown.set(id, { text, notice: Notification.warning(text, { autoClose: false }) });
+      }
     }
   });
 }

@@ -1,7 +1,7 @@
 import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/react';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { aSession, Scheduler } from '../../__tests__/scheduler';
-import type { SessionView, UserList, UserView } from '../../model/api';
+import type { GpuView, NodeView, Occupant, SessionView, UserList, UserView } from '../../model/api';
 import { clock } from '../../model/format';
 import { PoolModel } from '../../model/pool';
 import { PoolPage } from '../page';
@@ -83,6 +83,57 @@ it('shows when an idle server will be stopped, however short it was idle', async
 it('shows when a server that is used will be stopped, because it has run for the longest time', async () => {
   const [, model] = await page(0, Date.now() / 1000 + 60, 'max_duration');
   await screen.findByText(/^stops at /);
+  model.dispose();
+});
+
+it('shows to which job an idle server lends its GPUs, since when, and that it gets them back', async () => {
+  const [scheduler, model] = await page();
+  const lent_since = Date.now() / 1000 - 60;
+  const since = clock(lent_since, Date.now() / 1000);
+  const lent = [{ rank: 0, node: 'n1', gpus: [0], share: 1 }];
+  const told = (change: Partial<SessionView>) =>
+    act(async () =>
+      scheduler.tell('session.state', 's1', { session: aSession('s1', { lent, lent_since, ...change }) })
+    );
+  await told({});
+  await screen.findByText(`to be lent since ${since}, to no job yet`);
+  const job: Occupant = {
+    kind: 'job',
+    id: 'j1',
+    name: 'resnet',
+    project: 'p',
+    user: 'ben',
+    share: 1,
+    over_quota: true
+  };
+  const gpu: GpuView = {
+    index: 0,
+    memory_gib: 80,
+    used_memory_gib: null,
+    utilisation: null,
+    foreign: 0,
+    failure: null,
+    slowness: 1,
+    occupants: [job]
+  };
+  const node: NodeView = {
+    name: 'n1',
+    node_pool: 'build',
+    environment: 'build',
+    gpu_type: null,
+    schedulable: true,
+    drained: null,
+    gpu_parts: 0,
+    declared: true,
+    gpus: [gpu]
+  };
+  scheduler.pool = { ...scheduler.pool, nodes: [node] };
+  await act(async () => model.refresh());
+  await screen.findByText(`lent to resnet since ${since}`);
+  await told({ recalled_since: lent_since + 30 });
+  await screen.findByText('gets its GPUs back from resnet');
+  await told({ lent: [], lent_since: null, taken_since: lent_since });
+  await screen.findByText(`GPUs taken back at ${since}`);
   model.dispose();
 });
 

@@ -7,7 +7,7 @@ import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { expect, it } from 'vitest';
 import { aJob, Scheduler } from '../../__tests__/scheduler';
 import { aSession } from '../../__tests__/views';
-import type { JobView } from '../../model/api';
+import type { JobView, SessionView } from '../../model/api';
 import { clock } from '../../model/format';
 import { PoolModel } from '../../model/pool';
 import { notificationsPlugin } from '../notifications';
@@ -29,6 +29,31 @@ it('warns that my idle server will be stopped, and withdraws that when it is use
   await waitFor(() => expect(texts()).toEqual([`Your server is idle. It stops at ${at} unless you use it.`]));
   told('s1', 'ada', null);
   await waitFor(() => expect(texts()).toEqual([]));
+  const idle = async (change: Partial<SessionView>, text: string) => {
+    scheduler.tell('session.state', 's1', { session: aSession('s1', { user: 'ada', ...change }) });
+    await waitFor(() => expect(texts()).toEqual([text]));
+  };
+  const lends_at = stops - 300;
+  const then = clock(lends_at, Date.now() / 1000);
+  const end = `It stops at ${at} unless you use it.`;
+  await idle(
+    { stops_at: stops, stops_because: 'idle', lends_at },
+    `Your server is idle. Its GPUs are lent to jobs at ${then} until you use it again. ${end}`
+  );
+  const lent = { stops_at: stops, stops_because: 'idle' as const, lent_since: lends_at };
+  await idle(lent, `Your server is idle, and its GPUs are lent to jobs since ${then}. ${end}`);
+  await idle(
+    { ...lent, stops_at: null, recalled_since: lends_at },
+    'Your server gets its GPUs back as soon as the job on them has saved and stopped.'
+  );
+  await idle(
+    { stops_at: stops, takes_back: true, server: 'lab' },
+    `Your server lab is idle. Its GPUs are taken back and its kernels shut down at ${at} unless you use it.`
+  );
+  await idle(
+    { taken_since: lends_at, gpus: 0 },
+    `Your server was idle, and its GPUs were taken back at ${then}. Its kernels were shut down. Restart the server to get GPUs.`
+  );
   const longest = aSession('s1', { user: 'ada', stops_at: stops, stops_because: 'max_duration' });
   scheduler.tell('session.state', 's1', { session: longest });
   const text = `Your server stops at ${at} because it reaches its time limit. Save your work before then.`;
