@@ -19,6 +19,7 @@ from datetime import datetime
 from typing import Any
 
 import httpx
+from jupyter_core.utils import ensure_async
 from jupyter_server.auth.decorator import authorized
 from tornado.web import authenticated
 
@@ -33,7 +34,7 @@ GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "RUNAI_GPUS")
 """What new kernels inherit from the server, and what tells them their GPUs."""
 
 Kernels = Callable[[], Iterable[Mapping[str, Any]]]
-ShutDown = Callable[[], Awaitable[None]]
+ShutDown = Callable[[], Awaitable[None] | None]
 
 
 class ActivityReports:
@@ -80,7 +81,7 @@ class ActivityReports:
         if await self._send(report) and quiet and self._quiet(self.report(time.time())):
             for name in GPU_VARIABLES:
                 os.environ[name] = ""
-            await self._shut_down()
+            await ensure_async(self._shut_down())
             await self._send({**self.report(time.time()), "released": True})
 
     def _quiet(self, report: Mapping[str, Any]) -> bool:
