@@ -19,6 +19,7 @@ from scheduler.api.base import ApiHandler, NoSuchPath
 from scheduler.api.bundles import BlobHandler
 from scheduler.api.connections import Connections
 from scheduler.api.context import Context, Courier
+from scheduler.api.declaredload import WithDeclaredLoad
 from scheduler.api.displays import DisplayHandler
 from scheduler.api.events import EventsHandler, StreamHandler
 from scheduler.api.forecast import ForecastHandler
@@ -177,11 +178,12 @@ def make_app(
     metrics.watch(lambda: controller.book, backend.inventory)
     controller.watch_forecasts(metrics.erred)
     following = asyncio.create_task(metrics.follow(controller))
+    load = WithDeclaredLoad(backend.inventory, lambda: controller.book, state_dir / "declared-gpus", clock)
     api = Context(
         controller=controller,
         blobs=blobs,
         files=backend.files,
-        inventory=backend.inventory,
+        inventory=load,
         traits=backend.traits,
         authenticator=authenticator,
         owners=Owners(state_dir / "blobs" / "owners", blobs.size),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from scheduler.api.auth import Authenticator
     from scheduler.api.connections import Connections
+    from scheduler.api.declaredload import WithDeclaredLoad
     from scheduler.api.metrics import Metrics
     from scheduler.api.owners import Owners
     from scheduler.controller import Controller
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from scheduler.engines.files import JobFiles
     from scheduler.files.blobs import Blobs
     from scheduler.files.disk import Disk
-    from scheduler.telemetry import Inventory
 
 
 class Courier(Protocol):
@@ -50,7 +50,7 @@ class Context:
     controller: Controller
     blobs: Blobs
     files: JobFiles
-    inventory: Inventory
+    inventory: WithDeclaredLoad
     traits: Traits
     authenticator: Authenticator
     owners: Owners

@@ -52,13 +52,14 @@ class NodeGpusHandler(GpusBase):
         found = self.node(node)
         samples = self.api.inventory.samples((found,))
         failures, access = dict(found.failing), self.access
+        declared = found.declared and bool(samples)
         gpus = []
         for gpu in range(found.gpus):
             key = GpuKey((found.name, gpu))
             sample = samples.get(key, GpuSample())
             processes = [process_view(each, key, self.api.book, access) for each in sample.processes]
             gpus.append(measures(gpu, sample, failures.get(gpu), processes))
-        self.answer(NodeGpus(node=found.name, measured=bool(samples), gpus=gpus))
+        self.answer(NodeGpus(node=found.name, measured=bool(samples) and not declared, declared=declared, gpus=gpus))
 
 
 class GpuHistoryHandler(GpusBase):
@@ -86,7 +87,8 @@ class GpuHistoryHandler(GpusBase):
             GpuHistory(
                 node=found.name,
                 gpu=index,
-                measured=history is not None,
+                measured=history is not None and not found.declared,
+                declared=history is not None and found.declared,
                 since=since,
                 until=until,
                 step=0 if history is None else history.step,

@@ -64,9 +64,15 @@ def _use(inventory: Inventory, nodes: Mapping[NodeName, Node], attempt: Attempt,
         history = history or History(0, ())
         step = max(step, history.step)
         gpus.append(WorkerGpuUse(rank=rank, node=name, gpu=gpu, points=list(map(point, history.spans))))
-    shared = any(worker.share < ONE for worker in attempt.placement)
     return JobGpuUse(
-        attempt=attempt.number, since=since, until=until, step=step, held=len(held), shared=shared, gpus=gpus
+        attempt=attempt.number,
+        since=since,
+        until=until,
+        step=step,
+        held=len(held),
+        declared=step > 0 and any(nodes[name].declared for _, name, _, device in held if device is not None),
+        shared=any(worker.share < ONE for worker in attempt.placement),
+        gpus=gpus,
     )
 
 

@@ -321,6 +321,7 @@ def _gpu_view(node: Node, gpu: int, usage: GpuUsage | None, occupants: list[Occu
         memory_gib=from_mib(node.gpu_memory if usage is None else usage.memory),
         used_memory_gib=from_mib(None if usage is None else usage.used),
         utilisation=None if usage is None else usage.utilisation,
+        declared=node.declared and usage is not None,
         occupants=occupants,
         foreign=from_milli(foreign if failure is None else 0),
         failure=failure,

@@ -25,13 +25,21 @@ def run(options: argparse.Namespace) -> int:
         from scheduler.cli.formats import emit
 
         emit(found, options.output)
-    elif not found.measured:
+    elif not (found.measured or found.declared):
         Screen().line("The use of these GPUs is not measured.")
-    elif isinstance(found, NodeGpus):
+    elif found.declared:
+        Screen().line("Declared load, nothing is measured:")
+        _show(found)
+    else:
+        _show(found)
+    return 0
+
+
+def _show(found: NodeGpus | GpuHistory) -> None:
+    if isinstance(found, NodeGpus):
         _show_now(found, Screen())
     else:
         _show_history(found, Screen())
-    return 0
 
 
 def _show_now(found: NodeGpus, screen: Screen) -> None:

@@ -76,7 +76,7 @@ def show_nodes(screen: Screen, pool: PoolView) -> None:
                     gpu.index,
                     (node.gpu_type or "") if first else "",
                     _memory(gpu),
-                    "" if gpu.utilisation is None else f"{gpu.utilisation:.0%}",
+                    "" if gpu.utilisation is None else f"{gpu.utilisation:.0%}{' declared' if gpu.declared else ''}",
                     ", ".join([*map(occupant, gpu.occupants), *_outside(gpu)]) or "free",
                     *([_slower(gpu)] if any_slow else []),
                 )
@@ -199,7 +199,7 @@ def _gpu_use(use: JobGpuUse | None) -> Iterable[tuple[str, str]]:
         *([f"{amount(round(max(used), 1))} GiB of memory at most"] if used else []),
     ]
     if parts:
-        yield "GPU use", ", ".join(parts)
+        yield "GPU use", ", ".join([*parts, *(["as declared"] if use and use.declared else [])])
 
 
 def _moment(at: float, now: float) -> str:

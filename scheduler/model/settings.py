@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
+from scheduler.model.amounts import MiB
 from scheduler.model.idlerules import IdleAction, IdleException, IdleRules
 from scheduler.model.names import GroupName, UserName
 
@@ -23,6 +24,18 @@ class ReclaimUpTo(StrEnum):
 
     GUARANTEE = "guarantee"
     FAIR_SHARE = "fair_share"
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredLoad:
+    """What a declared GPU is shown to do while a job holds it: its `use` (0 to 1), its memory (MiB) and how much of it
+    is used, its power (watts) and its temperature (°C). For screens only."""
+
+    use: float = 0.8
+    memory: MiB = 81_920
+    used_memory: MiB = 61_440
+    power: float = 300.0
+    temperature: float = 65.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +71,7 @@ class Settings:
     session_idle_action: IdleAction = IdleAction.STOP
     session_idle_exceptions: tuple[IdleException, ...] = ()
     session_max_duration: float = 0.0
+    declared_load: DeclaredLoad | None = None
 
     def idle_rules(self, user: UserName, groups: Collection[GroupName]) -> IdleRules:
         """The rules for the idle servers of a user of these groups of JupyterHub."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from scheduler.errors import Invalid
-from scheduler.model import GroupName, IdleException, ReclaimUpTo, Settings, UserName
-from scheduler.schema import IdleExceptionEntry, SettingsEntry
+from scheduler.model import DeclaredLoad, GroupName, IdleException, ReclaimUpTo, Settings, UserName
+from scheduler.schema import DeclaredLoadEntry, IdleExceptionEntry, SettingsEntry
+from scheduler.schema.reading import mib
 
 
 def settings_entry(settings: Settings) -> SettingsEntry:
@@ -16,6 +17,7 @@ def settings_entry(settings: Settings) -> SettingsEntry:
             "reclaim": settings.reclaim.value,
             "service_levels": list(settings.service_levels),
             "session_idle_exceptions": [asdict(each) for each in settings.session_idle_exceptions],
+            "declared_load": _load_entry(settings.declared_load),
         }
     )
 
@@ -33,6 +35,7 @@ def settings_of(entry: SettingsEntry) -> Settings:
             "reclaim": ReclaimUpTo(entry.reclaim),
             "service_levels": tuple(sorted(entry.service_levels)),
             "session_idle_exceptions": tuple(_exception(each) for each in entry.session_idle_exceptions),
+            "declared_load": _load(entry.declared_load),
         }
     )
 
@@ -42,4 +45,29 @@ def _exception(entry: IdleExceptionEntry) -> IdleException:
         users=tuple(map(UserName, entry.users)),
         groups=tuple(map(GroupName, entry.groups)),
         **entry.model_dump(exclude={"users", "groups"}),
+    )
+
+
+def _load(entry: DeclaredLoadEntry | None) -> DeclaredLoad | None:
+    if entry is None:
+        return None
+    if entry.used_memory_gib > entry.memory_gib:
+        raise Invalid(
+            f"A GPU of {entry.memory_gib:g} GiB cannot use {entry.used_memory_gib:g} GiB.",
+            field="settings.declared_load.used_memory_gib",
+        )
+    memory = mib(entry.memory_gib, "settings.declared_load.memory_gib")
+    used = mib(entry.used_memory_gib, "settings.declared_load.used_memory_gib")
+    return DeclaredLoad(entry.use, memory, used, entry.power_watts, entry.temperature)
+
+
+def _load_entry(load: DeclaredLoad | None) -> DeclaredLoadEntry | None:
+    if load is None:
+        return None
+    return DeclaredLoadEntry(
+        use=load.use,
+        memory_gib=load.memory / 1024,
+        used_memory_gib=load.used_memory / 1024,
+        power_watts=load.power,
+        temperature=load.temperature,
     )

@@ -40,6 +40,7 @@ class NodeGpus(Wire):
 
     node: str
     measured: bool = Field(description="false if the use of these GPUs is not measured, as of declared ones")
+    declared: bool = Field(False, description="the figures are those that the pool file declares: nothing is measured")
     gpus: list[GpuMeasures]
 
 
@@ -66,6 +67,7 @@ class GpuHistory(Wire):
     node: str
     gpu: int
     measured: bool = Field(description="false if the use of this GPU is not measured, as of a declared one")
+    declared: bool = Field(False, description="the figures are those that the pool file declares: nothing is measured")
     since: float
     until: float
     step: int = Field(description="the length of each span, in seconds")
@@ -90,5 +92,6 @@ class JobGpuUse(Wire):
     until: float
     step: int = Field(description="the length of each span, in seconds; 0: no GPU was measured")
     held: int = Field(description="the number of GPUs")
+    declared: bool = Field(False, description="the figures are those that the pool file declares: nothing is measured")
     shared: bool = Field(False, description="it held a part of a GPU: the figures are those of the whole GPU")
     gpus: list[WorkerGpuUse]

@@ -29,6 +29,7 @@ class GpuView(Wire):
     memory_gib: float | None
     used_memory_gib: float | None = None
     utilisation: float | None = Field(None, description="0 to 1; null if it cannot be measured")
+    declared: bool = Field(False, description="its use is what the pool file declares: nothing is measured")
     foreign: float = Field(0, description="share that is used outside the pool")
     failure: str | None = Field(None, description="why the GPU fails and gets no work; null: it works")
     slowness: float = Field(1, description="how many times as long jobs take here as on other GPUs of its type")

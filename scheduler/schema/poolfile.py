@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints
 
-from scheduler.model import Environment, IdleAction, PlacementStyle, QueueOrder, Settings
+from scheduler.model import DeclaredLoad, Environment, IdleAction, PlacementStyle, QueueOrder, Settings
 from scheduler.schema.wire import Name, Wire
 
 Reason = Annotated[str, StringConstraints(max_length=200)]
@@ -193,6 +193,16 @@ class IdleExceptionEntry(Wire):
     action: IdleAction | None = None
 
 
+class DeclaredLoadEntry(Wire):
+    """What a declared GPU is shown to do while a job holds it. It is marked as declared, and no decision uses it."""
+
+    use: float = Field(DeclaredLoad().use, ge=0, le=1)
+    memory_gib: float = Field(80, gt=0, le=100_000)
+    used_memory_gib: float = Field(60, ge=0, le=100_000)
+    power_watts: float = Field(DeclaredLoad().power, ge=0, le=100_000)
+    temperature: float = Field(DeclaredLoad().temperature, ge=0, le=150, description="°C")
+
+
 class SettingsEntry(Wire):
     reclaim: Literal["guarantee", "fair_share"] = "fair_share"
     reservations: int = Field(1, ge=0)
@@ -249,6 +259,9 @@ class SettingsEntry(Wire):
         ge=0,
         description="seconds after which a notebook server is stopped, used or not; its user is warned "
         "`session_idle_grace` before; 0: never",
+    )
+    declared_load: DeclaredLoadEntry | None = Field(
+        None, description="what declared GPUs are shown to do while jobs hold them; null: nothing is shown"
     )
 
 

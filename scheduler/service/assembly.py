@@ -265,6 +265,7 @@ async def _running(
         retention = asyncio.create_task(Retention(controller, store, api.blobs, api.owners).forever())
         ends.push_async_callback(_cancel, retention)
         ends.push_async_callback(_cancel, asyncio.create_task(ServerStopper(api).forever()))
+        ends.push_async_callback(_cancel, asyncio.create_task(api.inventory.forever()))
         ends.push_async_callback(_cancel, asyncio.create_task(Schedules(api).forever()))
         ends.push_async_callback(_cancel, asyncio.create_task(Notices(api, delivery).forever()))
         if options.dcgm_mapping_dir:

@@ -1,9 +1,10 @@
 """The GPUs that exist, their utilisation, its history, and which of them fail."""
 
+from scheduler.telemetry.history import HistoryFiles
 from scheduler.telemetry.inventory import GpuUsage, History, Inventory
 from scheduler.telemetry.local import LocalInventory
 from scheduler.telemetry.machine_gpus import DECLARED
-from scheduler.telemetry.records import Mean, Span
+from scheduler.telemetry.records import Mean, Span, span_of
 from scheduler.telemetry.sample import SLOWING, GpuProcess, GpuSample, Throttle
 
 __all__ = [
@@ -13,9 +14,11 @@ __all__ = [
     "GpuSample",
     "GpuUsage",
     "History",
+    "HistoryFiles",
     "Inventory",
     "LocalInventory",
     "Mean",
     "Span",
     "Throttle",
+    "span_of",
 ]

@@ -58,6 +58,9 @@ SEARCH = "jupyter_ext/test_search.py::test_trials_are_chosen_reported_and_pruned
 IDLE = "api/test_server_stops.py::test_an_idle_server_is_warned_and_stopped_after_the_grace"
 STOPS = "api/test_server_stops.py::test_"
 IDLE_EXCEPTIONS = STOPS + "a_user_or_a_group_may_have_other_idle_rules"
+DECLARED_LOAD = (
+    "api/test_declared_load.py::test_declared_gpus_are_shown_with_their_declared_load_and_prometheus_does_not_have_it"
+)
 LONGEST = "api/test_server_stops.py::test_a_server_is_stopped_at_the_longest_duration_although_it_is_used"
 
 WINDOWS = "live/test_windows.py::test_"
@@ -119,6 +122,11 @@ POOL_FILE = {
     "SettingsEntry.service_levels": SERVED,
     "SettingsEntry.patience": SERVED,
     "SettingsEntry.session_max_duration": LONGEST,
+    "SettingsEntry.declared_load": DECLARED_LOAD,
+    **dict.fromkeys(
+        [f"DeclaredLoadEntry.{key}" for key in ("use", "memory_gib", "used_memory_gib", "power_watts", "temperature")],
+        DECLARED_LOAD,
+    ),
     "SettingsEntry.session_idle_lend": STOPS + "an_idle_session_lends_its_gpus_and_has_them_back_as_soon_as_it_is_used",
     "SettingsEntry.session_idle_action": STOPS + "gpus_are_taken_back_once_the_server_has_released_them",
     "SettingsEntry.session_idle_exceptions": IDLE_EXCEPTIONS,

@@ -87,9 +87,18 @@ export class Scheduler implements ITransport {
   };
   readonly chosen: NoticesChoice[] = [];
   tested: NoticesTested = { delivered: true, message: 'The test notice was accepted.' };
-  gpuUse: JobGpuUse = { attempt: 1, since: 0, until: 0, step: 0, held: 0, shared: false, gpus: [] };
-  gpus: NodeGpus = { node: 'n1', measured: false, gpus: [] };
-  history: GpuHistory = { node: 'n1', gpu: 0, measured: true, since: 0, until: 3600, step: 10, points: [] };
+  gpuUse: JobGpuUse = { attempt: 1, since: 0, until: 0, step: 0, held: 0, declared: false, shared: false, gpus: [] };
+  gpus: NodeGpus = { node: 'n1', measured: false, declared: false, gpus: [] };
+  history: GpuHistory = {
+    node: 'n1',
+    gpu: 0,
+    measured: true,
+    declared: false,
+    since: 0,
+    until: 3600,
+    step: 10,
+    points: []
+  };
   me: Me = {
     name: 'ada',
     admin: false,

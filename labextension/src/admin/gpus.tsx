@@ -29,7 +29,7 @@ export function NodeGpus({ node, client }: { node: NodeView; client: Client }): 
   const [measure, setMeasure] = useState<Measure>('utilisation');
   const read = useCallback(() => client.nodeGpus(node.name), [client, node.name]);
   const [found, problem] = useReading(read, NOW);
-  const measured = found?.measured ?? false;
+  const measured = found !== null && (found.measured || found.declared);
   return (
     <>
       {measured && (
@@ -55,6 +55,11 @@ export function NodeGpus({ node, client }: { node: NodeView; client: Client }): 
           {node.declared
             ? trans.__('These GPUs are declared: none were found on this machine, so their use is not measured.')
             : trans.__('The use of these GPUs is not measured.')}
+        </p>
+      )}
+      {found?.declared && (
+        <p className="runai-Gpus-hint">
+          {trans.__('Declared load: these GPUs were not found, and the figures are what the pool file declares.')}
         </p>
       )}
       {problem && (

@@ -119,7 +119,8 @@ export function gpuWords(gpu: GpuView, trans: Trans): string {
     gpu.utilisation === null
       ? ''
       : trans.__('%1 busy', percent(gpu.utilisation)) +
-        (gpu.used_memory_gib === null ? '' : `, ${gib(gpu.used_memory_gib, trans)}`);
+        (gpu.used_memory_gib === null ? '' : `, ${gib(gpu.used_memory_gib, trans)}`) +
+        (gpu.declared ? trans.__(' (declared)') : '');
   return [trans.__('GPU %1', gpu.index), who || trans.__('free'), use, slownessWords(gpu, trans)]
     .filter(Boolean)
     .join(' · ');

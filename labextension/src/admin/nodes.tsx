@@ -58,7 +58,7 @@ export function NodesView({ model, state, pool, admin, attempt }: NodesViewProps
                 <td className="runai-Table-text runai-Wide">{node.gpu_type ?? '–'}</td>
                 <td>{node.gpus.length}</td>
                 <td>{amount(allocated(node))}</td>
-                <td className="runai-Wide">{usedOf(node)}</td>
+                <td className="runai-Wide">{usedOf(node, trans)}</td>
                 <td className="runai-Table-text runai-Table-people" title={stateOf(node, trans)}>
                   {stateOf(node, trans)}
                 </td>
@@ -178,7 +178,8 @@ export function allocated(node: NodeView): number {
   return node.gpus.reduce((sum, gpu) => sum + gpu.occupants.reduce((held, one) => held + one.share, 0), 0);
 }
 
-function usedOf(node: NodeView): string {
+function usedOf(node: NodeView, trans: Trans): string {
   const uses = node.gpus.flatMap(gpu => gpu.utilisation ?? []);
-  return uses.length ? percent(uses.reduce((sum, use) => sum + use, 0) / uses.length) : '–';
+  const used = uses.length ? percent(uses.reduce((sum, use) => sum + use, 0) / uses.length) : '–';
+  return node.gpus.some(gpu => gpu.declared) ? trans.__('%1 (declared)', used) : used;
 }

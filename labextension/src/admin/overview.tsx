@@ -46,7 +46,9 @@ export function Overview({ model, state, pool, actions }: OverviewProps): ReactE
             title={trans.__('GPUs')}
             aside={
               pool.declared
-                ? trans.__('declared GPUs: none were found, so use is not measured')
+                ? pool.nodes.some(node => node.gpus.some(gpu => gpu.declared))
+                  ? trans.__('colour: who holds it · fill: declared load, nothing is measured')
+                  : trans.__('declared GPUs: none were found, so use is not measured')
                 : trans.__('colour: who holds it · fill: use')
             }
           >

@@ -199,7 +199,7 @@ function gpusOf(workers: SessionView['workers'], pool: PoolView): GpuView[] {
 }
 
 function usedBy(session: SessionView, pool: PoolView): string {
-  const uses = gpusOf(session.workers, pool).flatMap(gpu => gpu.utilisation ?? []);
+  const uses = gpusOf(session.workers, pool).flatMap(gpu => (gpu.declared ? [] : (gpu.utilisation ?? [])));
   return uses.length ? percent(uses.reduce((sum, use) => sum + use, 0) / uses.length) : '–';
 }
 

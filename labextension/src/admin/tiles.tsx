@@ -28,7 +28,9 @@ export function Tiles({ pool, jobs }: { pool: PoolView; jobs: readonly JobView[]
             ? pool.declared
               ? trans.__('declared: not measured')
               : trans.__('not measured here')
-            : trans.__('by NVML, now')
+            : pool.declared
+              ? trans.__('declared load, not measured')
+              : trans.__('by NVML, now')
         }
       />
       <Tile

@@ -158,7 +158,7 @@ function gpuUse(job: JobView, pool: PoolView | null): Use | null {
   }
   const gpus = (pool?.nodes ?? [])
     .flatMap(node => node.gpus)
-    .filter(gpu => gpu.occupants.some(one => one.id === job.id));
+    .filter(gpu => !gpu.declared && gpu.occupants.some(one => one.id === job.id));
   const used = gpus.map(gpu => gpu.utilisation).filter(part => part !== null);
   if (!used.length) {
     return null;

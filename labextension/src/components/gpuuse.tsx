@@ -65,6 +65,9 @@ function Charts({ use, declared }: { use: JobGpuUse; declared: boolean }): React
       (declared
         ? trans.__('The GPUs of this pool are declared: their use is not measured.')
         : trans.__('The use of these GPUs was not measured in this time.')),
+    measured.length &&
+      use.declared &&
+      trans.__('Declared load: the figures are what the pool file declares, and nothing is measured.'),
     measured.length && use.shared && trans.__('The job holds a part of a GPU: the figures are those of the whole GPU.'),
     measured.length &&
       use.held > use.gpus.length &&

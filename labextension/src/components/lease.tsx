@@ -96,6 +96,7 @@ function LeasedGpu({ node, index, share, pool }: LeasedGpuProps): ReactElement {
           <span className="runai-Aside">
             {percent(use)}
             {memory !== null && ` · ${gib(memory, trans)}`}
+            {gpu?.declared && ` · ${trans.__('declared')}`}
           </span>
         </>
       ) : (

@@ -68,6 +68,16 @@ export interface Change {
   after: Record<string, unknown> | null;
 }
 
+/** What a declared GPU is shown to do while a job holds it. It is marked as declared, and no decision uses it. */
+export interface DeclaredLoadEntry {
+  use: number;
+  memory_gib: number;
+  used_memory_gib: number;
+  power_watts: number;
+  /** °C */
+  temperature: number;
+}
+
 /** Values for what a job does not specify. */
 export interface DefaultsEntry {
   /** per worker */
@@ -280,6 +290,8 @@ export interface GpuHistory {
   gpu: number;
   /** false if the use of this GPU is not measured, as of a declared one */
   measured: boolean;
+  /** the figures are those that the pool file declares: nothing is measured */
+  declared: boolean;
   since: number;
   until: number;
   /** the length of each span, in seconds */
@@ -344,6 +356,8 @@ export interface GpuView {
   used_memory_gib: number | null;
   /** 0 to 1; null if it cannot be measured */
   utilisation: number | null;
+  /** its use is what the pool file declares: nothing is measured */
+  declared: boolean;
   /** share that is used outside the pool */
   foreign: number;
   /** why the GPU fails and gets no work; null: it works */
@@ -437,6 +451,8 @@ export interface JobGpuUse {
   step: number;
   /** the number of GPUs */
   held: number;
+  /** the figures are those that the pool file declares: nothing is measured */
+  declared: boolean;
   /** it held a part of a GPU: the figures are those of the whole GPU */
   shared: boolean;
   gpus: WorkerGpuUse[];
@@ -650,6 +666,8 @@ export interface NodeGpus {
   node: string;
   /** false if the use of these GPUs is not measured, as of declared ones */
   measured: boolean;
+  /** the figures are those that the pool file declares: nothing is measured */
+  declared: boolean;
   gpus: GpuMeasures[];
 }
 
@@ -1106,6 +1124,8 @@ export interface SettingsEntry {
   session_idle_exceptions: IdleExceptionEntry[];
   /** seconds after which a notebook server is stopped, used or not; its user is warned session_idle_grace before; 0: never */
   session_max_duration: number;
+  /** what declared GPUs are shown to do while jobs hold them; null: nothing is shown */
+  declared_load: DeclaredLoadEntry | null;
 }
 
 /** How the jobs fare on one pool. use is the share of its GPUs that they hold; never_started jobs do not fit. */

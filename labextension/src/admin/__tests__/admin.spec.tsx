@@ -31,6 +31,7 @@ function gpu(occupants: Occupant[], change: Partial<GpuView> = {}): GpuView {
     memory_gib: null,
     used_memory_gib: null,
     utilisation: null,
+    declared: false,
     foreign: 0,
     failure: null,
     slowness: 1,

@@ -112,6 +112,7 @@ const gpu: GpuView = {
   memory_gib: 80,
   used_memory_gib: 1,
   utilisation: 0.37,
+  declared: false,
   foreign: 1,
   failure: 'Xid 79: GPU has fallen off the bus.',
   slowness: 2.24,
@@ -150,7 +151,7 @@ const point = (start: number, utilisation: number, xid: number | null = null): G
 it('shows what a GPU reports, why it gets no work, and its history, with gaps where it was not measured', async () => {
   const [scheduler, model] = await page(true, scheduler => {
     scheduler.pool = { ...scheduler.pool, nodes: [{ ...node, gpus: [gpu] }] };
-    scheduler.gpus = { node: 'n1', measured: true, gpus: [measures] };
+    scheduler.gpus = { node: 'n1', measured: true, declared: false, gpus: [measures] };
     const points = [point(0, 0), point(10, 0.5), point(1800, 1, 79), point(1810, 0)];
     scheduler.history = { ...scheduler.history, points };
   });

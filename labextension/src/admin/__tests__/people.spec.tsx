@@ -111,6 +111,7 @@ it('shows to which job an idle server lends its GPUs, since when, and that it ge
     memory_gib: 80,
     used_memory_gib: null,
     utilisation: null,
+    declared: false,
     foreign: 0,
     failure: null,
     slowness: 1,

@@ -320,6 +320,7 @@ describe('the panel', () => {
                 memory_gib: 24,
                 used_memory_gib: 6,
                 utilisation: 0.23,
+                declared: false,
                 foreign: 0,
                 failure: null,
                 slowness: 1,

@@ -29,6 +29,7 @@ const use = (...gpus: WorkerGpuUse[]): JobGpuUse => ({
   until: 60,
   step: 10,
   held: gpus.length,
+  declared: false,
   shared: false,
   gpus
 });
