@@ -18,13 +18,15 @@ from scheduler.store import EventRecord
 class Scope(StrEnum):
     """Each of the first three includes the previous ones. Behind a hub they are called `custom:runai:<scope>`.
 
-    `worker` is the scope of a worker's token; no other token has it, and such a token has no other scope.
+    `worker` is the scope of a worker's token, `node` that of the token of a node's agent. No other token has one of
+    them, and such a token has no other scope.
     """
 
     READ = "read"
     SUBMIT = "submit"
     ADMIN = "admin"
     WORKER = "worker"
+    NODE = "node"
 
 
 SPAWNER = UserName("service/runai")
@@ -35,6 +37,7 @@ _INCLUDES = {
     Scope.SUBMIT: frozenset({Scope.READ, Scope.SUBMIT}),
     Scope.ADMIN: frozenset({Scope.READ, Scope.SUBMIT, Scope.ADMIN}),
     Scope.WORKER: frozenset(),
+    Scope.NODE: frozenset(),
 }
 
 

@@ -40,6 +40,7 @@ from scheduler.api.jobs import (
 from scheduler.api.logs import LogHandler, LogTimesHandler
 from scheduler.api.metrics import Metrics
 from scheduler.api.nodes import DrainHandler, NodePoolHandler
+from scheduler.api.nodesamples import NodeSamplesHandler
 from scheduler.api.notices import NoticesHandler, NoticesTestHandler
 from scheduler.api.openapi import describe
 from scheduler.api.ops import HealthHandler, MetricsHandler, OpenApiHandler, ReadyHandler
@@ -125,6 +126,7 @@ ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/api/v1/events", EventsHandler),
     ("/api/v1/events/{stream_id}", StreamHandler),
     *AGENT_ROUTES,
+    ("/api/v1/node-samples", NodeSamplesHandler),
     ("/api/v1/openapi.json", OpenApiHandler),
     ("/healthz", HealthHandler),
     ("/readyz", ReadyHandler),
@@ -194,6 +196,7 @@ def make_app(
         connections=Connections(IOStream.close, connections),
         disk=Disk(state_dir),
         agents=backend.agents,
+        node_agents=backend.node_agents,
         clock=clock,
         notebooks=backend.notebooks,
         courier=courier,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scheduler.controller import Controller
     from scheduler.controller.book import Book
     from scheduler.engines.agents.agents import Agents
-    from scheduler.engines.backend import Notebooks
+    from scheduler.engines.backend import NodeAgents, Notebooks
     from scheduler.engines.base import Traits
     from scheduler.engines.files import JobFiles
     from scheduler.files.blobs import Blobs
@@ -61,6 +61,7 @@ class Context:
     connections: Connections[IOStream]
     disk: Disk
     agents: Agents | None = None
+    node_agents: NodeAgents | None = None
     notebooks: Notebooks | None = None
     courier: Courier | None = None
     clock: Callable[[], float] = time.time

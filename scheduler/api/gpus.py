@@ -14,7 +14,7 @@ from scheduler.api.endpoint import endpoint
 from scheduler.api.usage import LAST
 from scheduler.controller.book import Book
 from scheduler.errors import Invalid, NotFound
-from scheduler.model import GpuKey, Job, Node, Session
+from scheduler.model import GpuKey, Job, Node, NodeName, Session
 from scheduler.schema import GpuHistory, GpuMeasures, GpuPoint, GpuProcessView, NodeGpus
 from scheduler.telemetry import GpuProcess, GpuSample, Mean, Span, Throttle
 
@@ -40,6 +40,11 @@ class GpusBase(ApiHandler):
             raise NotFound(f"There is no node {name!r}.")
         return found
 
+    def owner(self, process: GpuProcess, gpu: GpuKey) -> Job | Session | None:
+        if self.api.traits.picks_gpus:
+            return owner_by_pod(process, gpu[0], self.api.book)
+        return owner_of(process, gpu, self.api.book)
+
 
 class NodeGpusHandler(GpusBase):
     @endpoint(
@@ -57,7 +62,8 @@ class NodeGpusHandler(GpusBase):
         for gpu in range(found.gpus):
             key = GpuKey((found.name, gpu))
             sample = samples.get(key, GpuSample())
-            processes = [process_view(each, key, self.api.book, access) for each in sample.processes]
+            owners = [self.owner(each, key) for each in sample.processes]
+            processes = [process_view(*each, access) for each in zip(sample.processes, owners, strict=True)]
             gpus.append(measures(gpu, sample, failures.get(gpu), processes))
         self.answer(NodeGpus(node=found.name, measured=bool(samples) and not declared, declared=declared, gpus=gpus))
 
@@ -80,9 +86,9 @@ class GpuHistoryHandler(GpusBase):
         if since >= until:
             raise Invalid("since: the span ends before it begins; give a `since` before `until`.", field="since")
         history = None
-        if index < len(found.devices):
+        if (device := self.api.inventory.device(found, index)) is not None:
             read = self.api.inventory.history
-            history = await asyncio.to_thread(read, found.devices[index], since, until, query.points)
+            history = await asyncio.to_thread(read, device, since, until, query.points)
         self.answer(
             GpuHistory(
                 node=found.name,
@@ -146,8 +152,7 @@ def reasons(throttle: Throttle) -> list[str]:
 # -- processes ------------------------------------------------------------------------------------------
 
 
-def process_view(process: GpuProcess, gpu: GpuKey, book: Book, access: Access) -> GpuProcessView:
-    owner = owner_of(process, gpu, book)
+def process_view(process: GpuProcess, owner: Job | Session | None, access: Access) -> GpuProcessView:
     visible = access.caller.admin if owner is None else _sees(owner, access)
     return GpuProcessView(
         pid=process.pid if visible else None,
@@ -169,6 +174,14 @@ def owner_of(process: GpuProcess, gpu: GpuKey, book: Book) -> Job | Session | No
         (each for each in servers if (each.user, each.server) == (process.user, process.server) and _holds(each, gpu)),
         None,
     )
+
+
+def owner_by_pod(process: GpuProcess, node: NodeName, book: Book) -> Job | Session | None:
+    """The job or session that a process belongs to by its pod, if that one holds GPUs of the node. Where the engine
+    picks GPUs, the book does not know which."""
+    job = None if process.job_id is None else book.holding.get(process.job_id)
+    owner = job if process.session is None else book.sessions.get(process.session)
+    return owner if owner is not None and any(worker.node == node for worker in owner.placement) else None
 
 
 def _holds(workload: Job | Session, gpu: GpuKey) -> bool:

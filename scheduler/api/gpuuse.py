@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -51,12 +51,18 @@ class JobGpuUseHandler(ApiHandler):
             return
         attempt, now = attempts[-1], self.api.clock()
         nodes = {node.name: node for node in self.api.book.nodes}
-        self.answer(await asyncio.to_thread(_use, self.api.inventory, nodes, attempt, now, query.points))
+        self.answer(await asyncio.to_thread(_use, self.api.inventory, nodes, job.id, attempt, now, query.points))
 
 
-def _use(inventory: Inventory, nodes: Mapping[NodeName, Node], attempt: Attempt, now: float, points: int) -> JobGpuUse:
+def _use(
+    inventory: Inventory, nodes: Mapping[NodeName, Node], job: JobId, attempt: Attempt, now: float, points: int
+) -> JobGpuUse:
     since, until = attempt.started or now, attempt.ended or now
-    held = list(_gpus(attempt, nodes))
+    held = [
+        (rank, worker.node, *gpu)
+        for rank, worker in enumerate(attempt.placement)
+        for gpu in inventory.held(job, attempt.number, rank, worker, nodes.get(worker.node))
+    ]
     points = min(points, MOST_POINTS // max(1, len(held[:MOST_GPUS])))
     step, gpus = 0, []
     for rank, name, gpu, device in held[:MOST_GPUS]:
@@ -74,11 +80,3 @@ def _use(inventory: Inventory, nodes: Mapping[NodeName, Node], attempt: Attempt,
         shared=any(worker.share < ONE for worker in attempt.placement),
         gpus=gpus,
     )
-
-
-def _gpus(attempt: Attempt, nodes: Mapping[NodeName, Node]) -> Iterator[tuple[int, NodeName, int, str | None]]:
-    """Rank, node, index and device of each GPU; no device where its node is gone or does not measure it."""
-    for rank, worker in enumerate(attempt.placement):
-        devices = nodes[worker.node].devices if worker.node in nodes else ()
-        for gpu in worker.gpus:
-            yield rank, worker.node, gpu, devices[gpu] if gpu < len(devices) else None

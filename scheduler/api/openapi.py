@@ -64,6 +64,11 @@ def describe(routes: Iterable[tuple[str, type[ApiHandler]]], base_url: str) -> d
                     "scheme": "bearer",
                     "description": "The token that a worker's agent is started with; it expires when the worker ends.",
                 },
+                "node": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "The token of the service account of a node's agent, issued for its pod.",
+                },
             },
         },
     }
@@ -95,9 +100,8 @@ def _operation(
         "responses": _responses(path, method, endpoint, refs),
     }
     if endpoint.scope is not None:
-        of_worker = endpoint.scope is Scope.WORKER
         scope = f"the scope `custom:runai:{endpoint.scope.value}`"
-        operation["description"] = f"Needs {'the token of a worker' if of_worker else scope}."
+        operation["description"] = f"Needs {_OWN_TOKENS.get(endpoint.scope, scope)}."
     parameters = [*_path_parameters(path), *_query_parameters(endpoint), *_header_parameters(endpoint)]
     if parameters:
         operation["parameters"] = parameters
@@ -111,7 +115,11 @@ def _operation(
 def _security(endpoint: Endpoint) -> list[dict[str, list[str]]]:
     if endpoint.scope is None:
         return []
-    return [{"worker" if endpoint.scope is Scope.WORKER else "token": []}]
+    return [{endpoint.scope.value if endpoint.scope in _OWN_TOKENS else "token": []}]
+
+
+_OWN_TOKENS = {Scope.WORKER: "the token of a worker", Scope.NODE: "the token of a node's agent"}
+"""Scopes of tokens that have no other scope."""
 
 
 def _path_parameters(path: str) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from scheduler.api.caller import me
 from scheduler.api.endpoint import endpoint
 from scheduler.api.preview import previewed
 from scheduler.api.projects import etag, project_views
+from scheduler.controller import gpuusage
 from scheduler.errors import Changed, Conflict, Invalid, NotFound
 from scheduler.pool.changes import changes, warnings
 from scheduler.pool.file import file_of, pool_of, with_project, without_project
@@ -46,8 +47,7 @@ class PoolHandler(ApiHandler):
     async def get(self) -> None:
         book = self.api.book
         self.tell_event()
-        # Where the engine picks GPUs, it is not known which workload uses which one.
-        usage = {} if self.api.traits.picks_gpus else self.api.inventory.usage(book.nodes)
+        usage = gpuusage.in_sight(self.api.inventory, book, picks=self.api.traits.picks_gpus)
         self.answer(views.pool_view(book, usage, self.access))
 
 

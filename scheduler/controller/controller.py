@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
-from scheduler.controller import dependencies, notices, usage
+from scheduler.controller import dependencies, gpuusage, notices, usage
 from scheduler.controller.accountant import Accountant
 from scheduler.controller.book import Book, Holdings
 from scheduler.controller.checkpoints import Checkpoints
@@ -28,7 +28,7 @@ from scheduler.controller.deletion import Deletion
 from scheduler.controller.feed import Watcher
 from scheduler.controller.forecaster import REST, Forecaster
 from scheduler.controller.gpurecord import GpuRecord
-from scheduler.controller.idleness import LOOK, Idleness, usage_by_job
+from scheduler.controller.idleness import LOOK, Idleness
 from scheduler.controller.jobs import Jobs
 from scheduler.controller.noticeboxes import NoticeBoxes
 from scheduler.controller.pausenotices import PauseNotices
@@ -259,7 +259,7 @@ class Controller:
         return self._writer.store_id
 
     def _look_for_idle_jobs(self) -> None:
-        usage = usage_by_job(self._inventory, self._decided.nodes, picks_gpus=self._traits.picks_gpus)
+        usage = gpuusage.by_job(self._inventory, self._decided, picks=self._traits.picks_gpus)
         self.session_idleness.look(self._decided.sessions.values(), usage, self._clock())
         self.accountant.look(usage, LOOK)
         for job in self._idleness.look(list(self._decided.holding.values()), usage, time.monotonic()):

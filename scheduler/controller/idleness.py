@@ -1,20 +1,19 @@
 """Finds running jobs whose GPUs were all idle, in every sample, for as long as their owners allow.
 
 What must hold:
-- A GPU that cannot be measured never counts as idle; nor does a shared GPU that another workload keeps busy. Where the
-  engine picks GPUs, a job may have any GPU of its node: it is idle if all of them are.
+- A GPU that cannot be measured never counts as idle; nor does a shared GPU that another workload keeps busy.
 - The idle time of a job is counted per attempt, and starts at zero after a restart of the scheduler.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from scheduler.model import AttemptKey, GpuKey, Job, JobState, Node
+from scheduler.model import AttemptKey, GpuKey, Job, JobState
 
 if TYPE_CHECKING:
-    from scheduler.telemetry import GpuUsage, Inventory
+    from scheduler.telemetry import GpuUsage
 
 BUSY = 0.05
 """The utilisation at or above which a GPU is not idle."""
@@ -49,20 +48,3 @@ def _stands_idle(job: Job, usage: Mapping[GpuKey, GpuUsage]) -> bool:
     gpus = [usage.get(GpuKey((worker.node, gpu))) for worker in job.placement for gpu in worker.gpus]
     busy = [gpu is None or gpu.utilisation is None or gpu.utilisation >= BUSY for gpu in gpus]
     return bool(gpus) and not any(busy)
-
-
-def busiest_of_nodes(usage: Mapping[GpuKey, GpuUsage], nodes: Iterable[Node]) -> dict[GpuKey, GpuUsage]:
-    """Each GPU as busy as the busiest of its node; none of a node of which one cannot be measured."""
-    busiest: dict[GpuKey, GpuUsage] = {}
-    for node in nodes:
-        keys = [GpuKey((node.name, gpu)) for gpu in range(node.gpus)]
-        known = [usage[key] for key in keys if key in usage and usage[key].utilisation is not None]
-        if known and len(known) == len(keys):
-            busiest |= dict.fromkeys(keys, max(known, key=lambda gpu: gpu.utilisation or 0.0))
-    return busiest
-
-
-def usage_by_job(inventory: Inventory, nodes: Sequence[Node], *, picks_gpus: bool) -> Mapping[GpuKey, GpuUsage]:
-    """How busy the GPUs are that a job may have, where the engine picks GPUs or does not."""
-    usage = inventory.usage(nodes)
-    return busiest_of_nodes(usage, nodes) if picks_gpus else usage

@@ -11,7 +11,7 @@ slurm = "runai_slurm:backend"
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 
@@ -23,8 +23,8 @@ from scheduler.engines.base import Engine, Traits
 from scheduler.engines.files import JobFiles
 from scheduler.engines.leadership import Leadership
 from scheduler.errors import Invalid
-from scheduler.model import Container, UserName
-from scheduler.telemetry import Inventory
+from scheduler.model import Container, NodeName, UserName
+from scheduler.telemetry import Inventory, Reading
 
 GROUP = "jupyter_runai.engines"
 
@@ -62,12 +62,25 @@ class Notebooks(ABC):
         """
 
 
+class NodeAgents(ABC):
+    """The agents that report the GPUs of nodes where the scheduler does not run."""
+
+    @abstractmethod
+    async def node(self, token: str) -> NodeName | None:
+        """The node whose agent has a token; `None` if it is no agent's. Raises `Unavailable`."""
+
+    @abstractmethod
+    async def take(self, node: NodeName, run: str, readings: Sequence[Reading]) -> float:
+        """Take the readings of a run of a node's agent; returns the seconds until the next request. Repeatable."""
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
     """An engine, its files, its nodes and its leadership. The parts are opened one by one, leadership first.
 
     `traits` describe what the engine can do: a job that needs more is refused before it is queued. `agents` answers the
-    agents of its workers, where it uses agents. `notebooks` are the servers whose images and volumes jobs can share.
+    agents of its workers, where it uses agents, and `node_agents` those of its nodes. `notebooks` are the servers whose
+    images and volumes jobs can share.
     `url` is the address at which its workers reach the service, where that is not its address on this machine.
     """
 
@@ -76,6 +89,7 @@ class Backend:
     inventory: Inventory
     leadership: Leadership
     agents: Agents | None = None
+    node_agents: NodeAgents | None = None
     notebooks: Notebooks | None = None
     traits: Traits = field(default_factory=Traits)
     url: str = ""

@@ -5,6 +5,7 @@ from scheduler.telemetry.inventory import GpuUsage, History, Inventory
 from scheduler.telemetry.local import LocalInventory
 from scheduler.telemetry.machine_gpus import DECLARED
 from scheduler.telemetry.records import Mean, Span, span_of
+from scheduler.telemetry.reported import Reading, ReportedGpus
 from scheduler.telemetry.sample import SLOWING, GpuProcess, GpuSample, Throttle
 
 __all__ = [
@@ -18,6 +19,8 @@ __all__ = [
     "Inventory",
     "LocalInventory",
     "Mean",
+    "Reading",
+    "ReportedGpus",
     "Span",
     "Throttle",
     "span_of",

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from scheduler.model import GpuKey, MiB, Node, Pool
+from scheduler.model import GpuKey, JobId, MiB, Node, Pool, WorkerPlacement
 from scheduler.telemetry.records import Span
 from scheduler.telemetry.sample import GpuSample
 
@@ -53,6 +53,17 @@ class Inventory(ABC):
     def samples(self, nodes: Iterable[Node]) -> Mapping[GpuKey, GpuSample]:
         """The latest sample of the GPUs of `nodes`; GPUs that are not sampled are absent."""
         return {}
+
+    def device(self, node: Node, gpu: int) -> str | None:
+        """What the driver calls a GPU of a node; `None` where that is not known."""
+        return node.devices[gpu] if gpu < len(node.devices) else None
+
+    def held(
+        self, job: JobId, attempt: int, rank: int, worker: WorkerPlacement, node: Node | None
+    ) -> tuple[tuple[int, str | None], ...]:
+        """The number and device of each GPU that a worker has or had; no device where that is not known, or the node
+        (`None`) is gone. Reads files."""
+        return tuple((gpu, None if node is None else self.device(node, gpu)) for gpu in worker.gpus)
 
     def history(self, device: str, since: float, until: float, points: int) -> History | None:
         """The use of a GPU (by its device) between two instants, as about `points` spans. Reads files.

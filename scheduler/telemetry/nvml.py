@@ -18,7 +18,7 @@ from typing import Any
 import pynvml  # type: ignore[import-untyped]
 
 from scheduler.errors import Unavailable
-from scheduler.model import GpuKey, GpuType, Node
+from scheduler.model import GpuKey, GpuType, MiB, Node
 from scheduler.telemetry.inventory import GpuUsage
 from scheduler.telemetry.machine import Gpu, Machine, cpus, host, memory
 from scheduler.telemetry.machine_gpus import MachineGpus
@@ -178,8 +178,9 @@ def _groups(count: int, joined: Callable[[int, int], bool]) -> tuple[tuple[int, 
 class NvmlGpus(MachineGpus):
     """The GPUs that NVML has found."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: Found, identify: Callable[[int, MiB | None], GpuProcess] = process) -> None:
         super().__init__(found.machine, found.notes)
+        self._identify = identify
         self._handles = found.handles
         self.numbers = found.numbers
         self._devices = {_address(handle): device for device, handle in found.handles.items()}
@@ -244,7 +245,7 @@ class NvmlGpus(MachineGpus):
         for each in _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or ():
             used = None if each.usedGpuMemory is None else each.usedGpuMemory // 2**20
             known = self._known.get(each.pid)
-            yield process(each.pid, used) if known is None else replace(known, memory=used)
+            yield self._identify(each.pid, used) if known is None else replace(known, memory=used)
 
     def _xids(self) -> Mapping[str, list[int]]:
         """The errors that the driver has reported since they were last read, by device."""

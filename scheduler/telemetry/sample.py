@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntFlag
 
-from scheduler.model import JobId, MiB
+from scheduler.model import JobId, MiB, SessionId
 
 
 class Throttle(IntFlag):
@@ -35,13 +35,16 @@ SLOWING = (
 @dataclass(frozen=True, slots=True)
 class GpuProcess:
     """A process that uses a GPU, and whose it says that it is: `job_id` of a worker, or `user` and `server` of a
-    notebook server. Who trusts that must check it, because users can set their environment."""
+    notebook server. Who trusts that must check it, because users can set their environment. On a cluster, `pod` is the
+    UID of its pod, which says reliably whose it is: `job_id` of a worker, or `session`."""
 
     pid: int
     memory: MiB | None = None
     job_id: JobId | None = None
     user: str | None = None
     server: str | None = None
+    pod: str | None = None
+    session: SessionId | None = None
 
 
 @dataclass(frozen=True, slots=True)

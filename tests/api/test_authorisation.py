@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,102 +15,104 @@ import pytest
 from scheduler.api.app import ROUTES
 from scheduler.discovery.statefolder import StateFolder
 from scheduler.engines.agents.agents import Agents
-from scheduler.engines.backend import Setup
+from scheduler.engines.backend import NodeAgents, Setup
 from scheduler.engines.local.backend import local
 from scheduler.engines.rendezvous import Rendezvous
-from scheduler.model import JobState
+from scheduler.model import JobState, NodeName
+from scheduler.telemetry import Reading
 from tests.api.conftest import OF_JOBS, Service, Start
 from tests.engines.workplace import launch
 
-EVERYBODY = ("nobody", "wrong", "powerless", "reader", "owner", "mate", "stranger", "admin", "worker", "job")
+EVERYBODY = ("nobody", "wrong", "powerless", "reader", "owner", "mate", "stranger", "admin", "worker", "node", "job")
 
 OPEN = {("/healthz", "GET"), ("/readyz", "GET"), ("/api/v1/openapi.json", "GET")}
 """The only routes that need no credentials."""
 
-# The columns are EVERYBODY's. The worker has the token of its attempt, the job that of a job of the owner's that may
-# submit; it has not submitted the jobs of this table.
+# The columns are EVERYBODY's. The worker has the token of its attempt, the node that of its agent, the job that of a job
+# of the owner's that may submit; it has not submitted the jobs of this table.
 # Job, bundle and session are the owner's; the mate and the reader are in their project.
 TABLE = """
-GET    /api/v1/me                            401 401 403 200 200 200 200 200 401 403
-GET    /api/v1/pool                          401 401 403 200 200 200 200 200 401 403
-GET    /api/v1/policies                      401 401 403 403 403 403 403 200 401 403
-GET    /api/v1/pool/file                     401 401 403 403 403 403 403 200 401 403
-POST   /api/v1/pool/apply                    401 401 403 403 403 403 403 200 401 403
-POST   /api/v1/pool/preview                  401 401 403 403 403 403 403 200 401 403
-GET    /api/v1/pool/snapshot                 401 401 403 403 403 403 403 200 401 403
-GET    /api/v1/audit                         401 401 403 403 403 403 403 200 401 403
-GET    /api/v1/usage                         401 401 403 200 200 200 200 200 401 403
-GET    /api/v1/usage.csv                     401 401 403 200 200 200 200 200 401 403
-GET    /api/v1/usage/forecast                401 401 403 403 403 403 403 200 401 403
-GET    /api/v1/usage/record                  401 401 403 403 403 403 403 200 401 403
-POST   /api/v1/usage/what-if                 401 401 403 403 403 403 403 422 401 403
-PUT    /api/v1/nodes/{node}/drain            401 401 403 403 403 403 403 204 401 403
-DELETE /api/v1/nodes/{node}/drain            401 401 403 403 403 403 403 204 401 403
-PUT    /api/v1/nodes/{node}/node-pool        401 401 403 403 403 403 403 200 401 403
-GET    /api/v1/nodes/{node}/gpus             401 401 403 200 200 200 200 200 401 403
-GET    /api/v1/nodes/{node}/gpus/{gpu}/history 401 401 403 200 200 200 200 200 401 403
-GET    /api/v1/projects                      401 401 403 200 200 200 200 200 401 403
-GET    /api/v1/projects/{name}               401 401 403 200 200 200 200 200 401 403
-PUT    /api/v1/projects/{name}               401 401 403 403 403 403 403 200 401 403
-DELETE /api/v1/projects/{name}               401 401 403 403 403 403 403 204 401 403
-POST   /api/v1/jobs                          401 401 403 403 201 201 403 201 401 201
-POST   /api/v1/jobs/check                    401 401 403 403 204 204 403 204 401 403
-POST   /api/v1/jobs/dry-run                  401 401 403 403 200 200 403 200 401 403
-POST   /api/v1/arrays                        401 401 403 403 201 201 403 201 401 403
-GET    /api/v1/jobs                          401 401 403 200 200 200 200 200 401 403
-GET    /api/v1/jobs/{job_id}                 401 401 403 200 200 200 404 200 401 404
-DELETE /api/v1/jobs/{job_id}                 401 401 403 403 409 403 404 409 401 403
-GET    /api/v1/jobs/{job_id}/explain         401 401 403 200 200 200 404 200 401 403
-GET    /api/v1/jobs/{job_id}/submission      401 401 403 403 200 403 404 403 401 403
-PATCH  /api/v1/jobs/{job_id}                 401 401 403 403 200 403 404 200 401 403
-POST   /api/v1/jobs/{job_id}/cancel          401 401 403 403 200 403 404 200 401 404
-POST   /api/v1/jobs/{job_id}/pause           401 401 403 403 200 403 404 200 401 403
-POST   /api/v1/jobs/{job_id}/resume          401 401 403 403 200 403 404 200 401 403
-GET    /api/v1/jobs/{job_id}/logs            401 401 403 403 200 403 404 403 401 403
-GET    /api/v1/jobs/{job_id}/gpu-use         401 401 403 200 200 200 404 200 401 403
-GET    /api/v1/jobs/{job_id}/log-times       401 401 403 403 200 403 404 403 401 403
-GET    /api/v1/jobs/{job_id}/display         401 401 403 403 200 403 404 403 401 403
-GET    /api/v1/jobs/{job_id}/metrics         401 401 403 403 200 403 404 403 401 404
-GET    /api/v1/reports                       401 401 403 403 200 200 200 200 401 403
-GET    /api/v1/jobs/{job_id}/outputs         401 401 403 403 200 403 404 403 401 403
-GET    /api/v1/jobs/{job_id}/outputs/{path}  401 401 403 403 200 403 404 403 401 403
-HEAD   /api/v1/blobs/{digest}                401 401 403 403 200 404 404 404 401 403
-PUT    /api/v1/blobs/{digest}                401 401 403 403 200 200 200 200 401 403
-POST   /api/v1/sessions                      401 401 403 403 201 403 403 201 401 403
-GET    /api/v1/sessions                      401 401 403 200 200 200 200 200 401 403
-DELETE /api/v1/sessions/{session_id}         401 401 403 403 200 404 404 200 401 403
-POST   /api/v1/sessions/{session_id}/stop    401 401 403 403 204 404 404 204 401 403
-POST   /api/v1/sessions/activity             401 401 403 403 200 404 404 404 401 403
-GET    /api/v1/me/notices                    401 401 403 403 200 200 200 200 401 403
-PUT    /api/v1/me/notices                    401 401 403 403 200 200 200 200 401 403
-POST   /api/v1/me/notices/test               401 401 403 403 422 422 422 422 401 403
-POST   /api/v1/schedules                     401 401 403 403 201 201 403 403 401 403
-GET    /api/v1/schedules                     401 401 403 200 200 200 200 200 401 403
-GET    /api/v1/schedules/{schedule}          401 401 403 404 200 404 404 404 401 403
-PATCH  /api/v1/schedules/{schedule}          401 401 403 403 200 404 404 404 401 403
-DELETE /api/v1/schedules/{schedule}          401 401 403 403 204 404 404 404 401 403
-POST   /api/v1/schedules/{schedule}/run      401 401 403 403 201 404 404 404 401 403
-GET    /api/v1/users                         401 401 403 403 403 403 403 200 401 403
-PUT    /api/v1/users/{name}/build-quota      401 401 403 403 403 403 403 204 401 403
-DELETE /api/v1/users/{name}/build-quota      401 401 403 403 403 403 403 204 401 403
-PUT    /api/v1/groups/{name}/build-quota     401 401 403 403 403 403 403 204 401 403
-DELETE /api/v1/groups/{name}/build-quota     401 401 403 403 403 403 403 204 401 403
-GET    /api/v1/events                        401 401 403 200 200 200 200 200 401 403
-POST   /api/v1/events/{stream_id}            401 401 403 404 204 404 404 404 401 403
-GET    /api/v1/agent/spec                    401 401 401 401 401 401 401 401 200 401
-POST   /api/v1/agent/state                   401 401 401 401 401 401 401 401 204 401
-GET    /api/v1/agent/orders                  401 401 401 401 401 401 401 401 200 401
-GET    /api/v1/agent/blobs/{digest}          401 401 401 401 401 401 401 401 200 401
-GET    /api/v1/agent/tools/{path}            401 401 401 401 401 401 401 401 200 401
-PUT    /api/v1/agent/streams/{path}          401 401 401 401 401 401 401 401 200 401
-GET    /api/v1/agent/files/{area}            401 401 401 401 401 401 401 401 200 401
-GET    /api/v1/agent/files/{area}/{path}     401 401 401 401 401 401 401 401 200 401
-PUT    /api/v1/agent/files/{area}/{path}     401 401 401 401 401 401 401 401 200 401
-DELETE /api/v1/agent/files/{area}/{path}     401 401 401 401 401 401 401 401 204 401
-GET    /api/v1/openapi.json                  200 200 200 200 200 200 200 200 200 200
-GET    /healthz                              200 200 200 200 200 200 200 200 200 200
-GET    /readyz                               200 200 200 200 200 200 200 200 200 200
-GET    /metrics                              401 401 403 403 403 403 403 200 401 403
+GET    /api/v1/me                            401 401 403 200 200 200 200 200 401 401 403
+GET    /api/v1/pool                          401 401 403 200 200 200 200 200 401 401 403
+GET    /api/v1/policies                      401 401 403 403 403 403 403 200 401 401 403
+GET    /api/v1/pool/file                     401 401 403 403 403 403 403 200 401 401 403
+POST   /api/v1/pool/apply                    401 401 403 403 403 403 403 200 401 401 403
+POST   /api/v1/pool/preview                  401 401 403 403 403 403 403 200 401 401 403
+GET    /api/v1/pool/snapshot                 401 401 403 403 403 403 403 200 401 401 403
+GET    /api/v1/audit                         401 401 403 403 403 403 403 200 401 401 403
+GET    /api/v1/usage                         401 401 403 200 200 200 200 200 401 401 403
+GET    /api/v1/usage.csv                     401 401 403 200 200 200 200 200 401 401 403
+GET    /api/v1/usage/forecast                401 401 403 403 403 403 403 200 401 401 403
+GET    /api/v1/usage/record                  401 401 403 403 403 403 403 200 401 401 403
+POST   /api/v1/usage/what-if                 401 401 403 403 403 403 403 422 401 401 403
+PUT    /api/v1/nodes/{node}/drain            401 401 403 403 403 403 403 204 401 401 403
+DELETE /api/v1/nodes/{node}/drain            401 401 403 403 403 403 403 204 401 401 403
+PUT    /api/v1/nodes/{node}/node-pool        401 401 403 403 403 403 403 200 401 401 403
+GET    /api/v1/nodes/{node}/gpus             401 401 403 200 200 200 200 200 401 401 403
+GET    /api/v1/nodes/{node}/gpus/{gpu}/history 401 401 403 200 200 200 200 200 401 401 403
+GET    /api/v1/projects                      401 401 403 200 200 200 200 200 401 401 403
+GET    /api/v1/projects/{name}               401 401 403 200 200 200 200 200 401 401 403
+PUT    /api/v1/projects/{name}               401 401 403 403 403 403 403 200 401 401 403
+DELETE /api/v1/projects/{name}               401 401 403 403 403 403 403 204 401 401 403
+POST   /api/v1/jobs                          401 401 403 403 201 201 403 201 401 401 201
+POST   /api/v1/jobs/check                    401 401 403 403 204 204 403 204 401 401 403
+POST   /api/v1/jobs/dry-run                  401 401 403 403 200 200 403 200 401 401 403
+POST   /api/v1/arrays                        401 401 403 403 201 201 403 201 401 401 403
+GET    /api/v1/jobs                          401 401 403 200 200 200 200 200 401 401 403
+GET    /api/v1/jobs/{job_id}                 401 401 403 200 200 200 404 200 401 401 404
+DELETE /api/v1/jobs/{job_id}                 401 401 403 403 409 403 404 409 401 401 403
+GET    /api/v1/jobs/{job_id}/explain         401 401 403 200 200 200 404 200 401 401 403
+GET    /api/v1/jobs/{job_id}/submission      401 401 403 403 200 403 404 403 401 401 403
+PATCH  /api/v1/jobs/{job_id}                 401 401 403 403 200 403 404 200 401 401 403
+POST   /api/v1/jobs/{job_id}/cancel          401 401 403 403 200 403 404 200 401 401 404
+POST   /api/v1/jobs/{job_id}/pause           401 401 403 403 200 403 404 200 401 401 403
+POST   /api/v1/jobs/{job_id}/resume          401 401 403 403 200 403 404 200 401 401 403
+GET    /api/v1/jobs/{job_id}/logs            401 401 403 403 200 403 404 403 401 401 403
+GET    /api/v1/jobs/{job_id}/gpu-use         401 401 403 200 200 200 404 200 401 401 403
+GET    /api/v1/jobs/{job_id}/log-times       401 401 403 403 200 403 404 403 401 401 403
+GET    /api/v1/jobs/{job_id}/display         401 401 403 403 200 403 404 403 401 401 403
+GET    /api/v1/jobs/{job_id}/metrics         401 401 403 403 200 403 404 403 401 401 404
+GET    /api/v1/reports                       401 401 403 403 200 200 200 200 401 401 403
+GET    /api/v1/jobs/{job_id}/outputs         401 401 403 403 200 403 404 403 401 401 403
+GET    /api/v1/jobs/{job_id}/outputs/{path}  401 401 403 403 200 403 404 403 401 401 403
+HEAD   /api/v1/blobs/{digest}                401 401 403 403 200 404 404 404 401 401 403
+PUT    /api/v1/blobs/{digest}                401 401 403 403 200 200 200 200 401 401 403
+POST   /api/v1/sessions                      401 401 403 403 201 403 403 201 401 401 403
+GET    /api/v1/sessions                      401 401 403 200 200 200 200 200 401 401 403
+DELETE /api/v1/sessions/{session_id}         401 401 403 403 200 404 404 200 401 401 403
+POST   /api/v1/sessions/{session_id}/stop    401 401 403 403 204 404 404 204 401 401 403
+POST   /api/v1/sessions/activity             401 401 403 403 200 404 404 404 401 401 403
+GET    /api/v1/me/notices                    401 401 403 403 200 200 200 200 401 401 403
+PUT    /api/v1/me/notices                    401 401 403 403 200 200 200 200 401 401 403
+POST   /api/v1/me/notices/test               401 401 403 403 422 422 422 422 401 401 403
+POST   /api/v1/schedules                     401 401 403 403 201 201 403 403 401 401 403
+GET    /api/v1/schedules                     401 401 403 200 200 200 200 200 401 401 403
+GET    /api/v1/schedules/{schedule}          401 401 403 404 200 404 404 404 401 401 403
+PATCH  /api/v1/schedules/{schedule}          401 401 403 403 200 404 404 404 401 401 403
+DELETE /api/v1/schedules/{schedule}          401 401 403 403 204 404 404 404 401 401 403
+POST   /api/v1/schedules/{schedule}/run      401 401 403 403 201 404 404 404 401 401 403
+GET    /api/v1/users                         401 401 403 403 403 403 403 200 401 401 403
+PUT    /api/v1/users/{name}/build-quota      401 401 403 403 403 403 403 204 401 401 403
+DELETE /api/v1/users/{name}/build-quota      401 401 403 403 403 403 403 204 401 401 403
+PUT    /api/v1/groups/{name}/build-quota     401 401 403 403 403 403 403 204 401 401 403
+DELETE /api/v1/groups/{name}/build-quota     401 401 403 403 403 403 403 204 401 401 403
+GET    /api/v1/events                        401 401 403 200 200 200 200 200 401 401 403
+POST   /api/v1/events/{stream_id}            401 401 403 404 204 404 404 404 401 401 403
+GET    /api/v1/agent/spec                    401 401 401 401 401 401 401 401 200 401 401
+POST   /api/v1/agent/state                   401 401 401 401 401 401 401 401 204 401 401
+GET    /api/v1/agent/orders                  401 401 401 401 401 401 401 401 200 401 401
+GET    /api/v1/agent/blobs/{digest}          401 401 401 401 401 401 401 401 200 401 401
+GET    /api/v1/agent/tools/{path}            401 401 401 401 401 401 401 401 200 401 401
+PUT    /api/v1/agent/streams/{path}          401 401 401 401 401 401 401 401 200 401 401
+GET    /api/v1/agent/files/{area}            401 401 401 401 401 401 401 401 200 401 401
+GET    /api/v1/agent/files/{area}/{path}     401 401 401 401 401 401 401 401 200 401 401
+PUT    /api/v1/agent/files/{area}/{path}     401 401 401 401 401 401 401 401 200 401 401
+DELETE /api/v1/agent/files/{area}/{path}     401 401 401 401 401 401 401 401 204 401 401
+POST   /api/v1/node-samples                  401 401 401 401 401 401 401 401 401 200 401
+GET    /api/v1/openapi.json                  200 200 200 200 200 200 200 200 200 200 200
+GET    /healthz                              200 200 200 200 200 200 200 200 200 200 200
+GET    /readyz                               200 200 200 200 200 200 200 200 200 200 200
+GET    /metrics                              401 401 403 403 403 403 403 200 401 401 403
 """
 
 CASES = {
@@ -142,20 +144,32 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/api/v1/sessions/activity"): {"busy": True},
     ("POST", "/api/v1/sessions"): {"user": "ann", "gpus": 1},
     ("POST", "/api/v1/agent/state"): {"agent": "a" * 32, "state": "running", "started": 1.0},
+    ("POST", "/api/v1/node-samples"): {"run": "a" * 32, "samples": []},
 }
+
+
+class OneNode(NodeAgents):
+    """Node agents, of which one has the token `node`."""
+
+    async def node(self, token: str) -> NodeName | None:
+        return NodeName("n") if token == "node" else None
+
+    async def take(self, node: NodeName, run: str, readings: Sequence[Reading]) -> float:
+        return 5.0
 
 
 @pytest.fixture
 async def service(start: Start, tmp_path: Path) -> AsyncIterator[Service]:
-    """With the agent of a worker among the callers."""
+    """With the agents of a worker and of a node among the callers."""
     agents = Agents(StateFolder(tmp_path))
     backend = local(Setup(StateFolder(tmp_path), declared_gpus=8))
-    found = await start(backend=replace(backend, agents=agents))
+    found = await start(backend=replace(backend, agents=agents, node_agents=OneNode()))
     await agents.open(lambda status: None)
     await agents.recover([])
     order = launch("w", ("true",), bundle=DIGEST)
     (token,) = await agents.admit(order, Rendezvous(order.program.framework, order.workers, ("here",), (), ""))
-    found.http["worker"] = httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=30)
+    for who, own in (("worker", token), ("node", "node")):
+        found.http[who] = httpx.AsyncClient(headers={"Authorization": f"Bearer {own}"}, timeout=30)
     yield found
     await agents.close()
 

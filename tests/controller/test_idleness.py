@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.controller import controller
-from scheduler.controller.idleness import BUSY, Idleness, busiest_of_nodes
-from scheduler.model import Attempt, GpuKey, Job, JobState, Node, NodeName, WorkerPlacement
-from scheduler.telemetry import GpuUsage
+from scheduler.controller import controller, gpuusage
+from scheduler.controller.idleness import BUSY, Idleness
+from scheduler.model import Attempt, GpuKey, Job, JobId, JobState, Node, NodeName, Pool, WorkerPlacement, Workload
+from scheduler.telemetry import GpuProcess, GpuSample, GpuUsage, Inventory
 from tests.controller.stage import World, make_job, opened
 
 IDLE, WORKING, UNKNOWN = GpuUsage(0.0, 1, 2), GpuUsage(0.9, 1, 2), GpuUsage(None, 1, 2)
@@ -42,17 +43,81 @@ def test_all_gpus_must_be_known_to_be_idle(gpus: tuple[GpuUsage | None, ...], st
     assert (idleness.look([job], usage, 60.0) == [job]) == stopped
 
 
+@dataclass
+class Picking(Inventory):
+    """The GPUs of node n, each with its use and the jobs that have a process on it."""
+
+    gpus: Sequence[tuple[GpuUsage, str]]
+
+    def nodes(self, pool: Pool) -> tuple[Node, ...]:
+        return (Node(NodeName("n"), gpus=3),)
+
+    def usage(self, nodes: Iterable[Node]) -> Mapping[GpuKey, GpuUsage]:
+        return {GpuKey((NodeName("n"), number)): usage for number, (usage, _) in enumerate(self.gpus)}
+
+    def samples(self, nodes: Iterable[Node]) -> Mapping[GpuKey, GpuSample]:
+        return {
+            GpuKey((NodeName("n"), number)): GpuSample(
+                processes=tuple(GpuProcess(7, job_id=JobId(job)) for job in jobs.split())
+            )
+            for number, (_, jobs) in enumerate(self.gpus)
+        }
+
+    async def open(self, changed: object) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass
+class Standing:
+    nodes: Sequence[Node]
+    standing: Sequence[Workload]
+
+
 @pytest.mark.parametrize(
     ("gpus", "idle"),
-    [((IDLE, IDLE, IDLE), True), ((IDLE, IDLE, WORKING), False), ((IDLE, IDLE, UNKNOWN), False), ((IDLE, IDLE), False)],
+    [
+        # nobody knows which ones it has: all must be idle
+        ([(IDLE, ""), (IDLE, ""), (IDLE, "")], True),
+        ([(IDLE, ""), (IDLE, ""), (WORKING, "")], False),
+        ([(IDLE, ""), (IDLE, ""), (UNKNOWN, "")], False),
+        ([(IDLE, ""), (IDLE, "")], False),
+        # another job's cannot be its own
+        ([(IDLE, ""), (IDLE, ""), (WORKING, "other")], True),
+        ([(IDLE, "job"), (IDLE, ""), (WORKING, "other")], True),
+        ([(WORKING, "job"), (IDLE, ""), (IDLE, "other")], False),
+        ([(WORKING, ""), (IDLE, ""), (IDLE, "other")], False),
+        # its processes are on as many as it holds
+        ([(IDLE, "job"), (WORKING, ""), (IDLE, "job")], True),
+        ([(WORKING, "job"), (IDLE, "job"), (IDLE, "")], False),
+        ([(IDLE, "job"), (IDLE, "job")], True),
+    ],
 )
-def test_where_the_engine_picks_gpus_all_of_the_node_must_be_idle(gpus: tuple[GpuUsage, ...], idle: bool) -> None:
-    idleness, job = Idleness(), running()
-    usage = busiest_of_nodes(
-        {GpuKey((NodeName("n"), index)): gpu for index, gpu in enumerate(gpus)}, [Node(NodeName("n"), gpus=3)]
-    )
+def test_where_the_engine_picks_gpus_processes_tell_whose_they_are(
+    gpus: Sequence[tuple[GpuUsage, str]], idle: bool
+) -> None:
+    idleness, job, inventory = Idleness(), replace(running(), id=JobId("job")), Picking(gpus)
+    workload = Workload(job.id, job.request, 0.0, running=True, placement=job.placement)
+    usage = gpuusage.by_job(inventory, Standing(inventory.nodes(Pool()), [workload]), picks=True)
     idleness.look([job], usage, 0.0)
     assert (idleness.look([job], usage, 60.0) == [job]) == idle
+
+
+@pytest.mark.parametrize(
+    ("gpus", "seen"),
+    [
+        ([(IDLE, ""), (WORKING, "job"), (WORKING, "job")], [WORKING, WORKING, IDLE]),
+        ([(WORKING, "job"), (IDLE, ""), (UNKNOWN, "")], [None, None, IDLE]),
+        ([(WORKING, "other"), (IDLE, "job"), (IDLE, "job")], [IDLE, IDLE, None]),
+    ],
+)
+def test_what_is_seen_of_gpus_that_the_engine_picks_is_certain(
+    gpus: Sequence[tuple[GpuUsage, str]], seen: Sequence[GpuUsage | None]
+) -> None:
+    job, inventory = replace(running(), id=JobId("job")), Picking(gpus)
+    workload = Workload(job.id, job.request, 0.0, running=True, placement=job.placement)
+    usage = gpuusage.in_sight(inventory, Standing(inventory.nodes(Pool()), [workload]), picks=True)
+    assert [usage.get(GpuKey((NodeName("n"), number))) for number in range(3)] == seen
 
 
 def test_jobs_without_a_timeout_or_not_running_are_ignored() -> None:

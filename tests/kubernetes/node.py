@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from tests.kubernetes.dns import DOMAIN, running_dns
 from tests.kubernetes.images import PAUSE, pause_image, python_image
 from tests.kubernetes.programs import Program, eventually, find, needs_command
 
+CGROUPS = Path("/sys/fs/cgroup")
 CNI = Path("/usr/lib/cni")
 SHARED = "nvidia.com/gpu.shared"
 SOCKET = "/run/containerd/containerd.sock"
@@ -66,6 +67,7 @@ class Node:
         self.name = f"127.0.{place}.{NUMBER}"
         self.host = host_of(place)
         self.path = f"/api/v1/nodes/{self.name}"
+        self.groups = f"runai-tests-{NUMBER}-{place}"
         (folder / "cni").mkdir()
         (folder / "cni" / "pods.conflist").write_text(json.dumps(_network(self.host)))
         config = folder / "containerd.toml"
@@ -113,7 +115,7 @@ class Node:
             "containerRuntimeEndpoint": f"unix://{SOCKET}",
             "failCgroupV1": False,
             "cgroupDriver": "cgroupfs",
-            "cgroupsPerQOS": False,
+            "cgroupRoot": f"/{self.groups}",
             "enforceNodeAllocatable": [],
             "localStorageCapacityIsolation": False,
             "makeIPTablesUtilChains": False,
@@ -122,6 +124,8 @@ class Node:
         }
 
     def start_containerd(self) -> None:
+        for hierarchy in CGROUPS.glob("*/cgroup.procs"):
+            hierarchy.with_name(self.groups).mkdir(exist_ok=True)
         self.containerd.start()
         self.containerd.wait("containerd answers", self._answers)
         for image in self.images:
@@ -184,25 +188,19 @@ class Node:
 
     def stop(self) -> None:
         """Simulate that the machine is switched off and its node deleted."""
-        containers = self._containers()
         self.containerd.kill()
         if self.kubelet is not None:
             self.kubelet.kill()
         self.cluster.api.delete(self.path)
-        remove_groups(containers)
-
-    def _containers(self) -> list[str]:
-        with contextlib.suppress(AssertionError, ValueError):
-            return self.inside("ctr", "--namespace=k8s.io", "containers", "list", "--quiet").split()
-        return []
+        remove_groups(self.groups)
 
 
-def remove_groups(containers: Iterable[str]) -> None:
-    """Remove the cgroups of killed containers."""
-    for container in containers:
-        for group in Path("/sys/fs/cgroup").glob(f"*/k8s.io/{container}"):
-            eventually(f"{group} is empty", partial(_is_removed, group))
-            _is_removed(group.parent)
+def remove_groups(name: str) -> None:
+    """Remove the cgroups of a node, whose containers have been killed."""
+    for group in CGROUPS.glob(f"*/{name}"):
+        for below in sorted((each for each in group.rglob("*") if each.is_dir()), reverse=True):
+            eventually(f"{below} is empty", partial(_is_removed, below))
+        _is_removed(group)
 
 
 def _is_removed(group: Path) -> bool:

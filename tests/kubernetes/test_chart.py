@@ -7,7 +7,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +32,7 @@ EVERYTHING: Values = {
     "database": {"existingSecret": "database"},
     "replicas": 2,
     "operator": {"enabled": True},
+    "nodeAgent": {"enabled": True, "runtimeClassName": "nvidia"},
     "persistence": {"existingClaim": "state"},
     "networkPolicy": {"from": [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}]},
     "metrics": {"existingSecret": "scrape", "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
@@ -47,6 +48,9 @@ EVERYTHING: Values = {
     "nodeSelector": {"pool": "system"},
     "tolerations": [{"key": "system", "operator": "Exists"}],
 }
+
+
+AGENTS = ("DaemonSet", "NetworkPolicy", "ServiceAccount")
 
 
 def test_lints_and_renders_with_the_least_and_with_everything(tmp_path: Path) -> None:
@@ -71,7 +75,8 @@ def test_lints_and_renders_with_the_least_and_with_everything(tmp_path: Path) ->
     binds = {"Role/pool-runai-notebooks", "RoleBinding/pool-runai-notebooks"}
     resources = {f"CustomResourceDefinition/{kind}.runai.jupyter.org" for kind in ("trainjobs", "projects")}
     roles = {f"ClusterRole/pool-runai-trainjobs-{verb}" for verb in ("edit", "view")}
-    assert everything.keys() - least.keys() == {"ServiceMonitor/runai", *elects, *binds, *resources, *roles}
+    measures = {"Namespace/pool-nodes", *(f"{kind}/runai-node-agent" for kind in AGENTS)}
+    assert everything.keys() - least.keys() == {"ServiceMonitor/runai", *elects, *binds, *resources, *roles, *measures}
     assert least.keys() - everything.keys() == {"PersistentVolumeClaim/runai"}
     endpoint = everything["ServiceMonitor/runai"]["spec"]["endpoints"][0]
     assert endpoint["path"] == "/services/runai/metrics"
@@ -180,13 +185,14 @@ class Release:
 def release(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Release]:
     folder = tmp_path_factory.mktemp("helm")
     with cluster.namespace("chart-", {"pod-security.kubernetes.io/enforce": "restricted"}) as namespace:
-        values = {**NEEDED, "notebooks": {"namespace": namespace}}
+        values = {**NEEDED, "notebooks": {"namespace": namespace}, "nodeAgent": {"enabled": True}}
         helm(folder, "install", "runai", str(CHART), f"--namespace={namespace}", values=values, cluster=cluster)
         with cluster.client(cluster.token_of(namespace, "runai")) as api:
             yield Release(cluster, folder, namespace, api)
         with contextlib.suppress(Refused):  # a test may have uninstalled it
             helm(folder, "uninstall", "runai", f"--namespace={namespace}", cluster=cluster)
-        cluster.api.delete(f"/api/v1/namespaces/{namespace}-jobs")
+        for each in ("jobs", "nodes"):
+            cluster.api.delete(f"/api/v1/namespaces/{namespace}-{each}")
 
 
 def test_its_pod_is_admitted_to_a_restricted_namespace(release: Release) -> None:
@@ -248,6 +254,7 @@ ALLOWED = {
     (None, "nodes", "watch"),
     (None, "pods", "list"),
     (None, "pods", "watch"),
+    (None, "tokenreviews", "create"),
     *(("jobs", "pods", verb) for verb in ("create", "get", "delete", "list", "watch")),
     *(("jobs", "resourcequotas", verb) for verb in ("list", "watch")),
     *(("release", "pods", verb) for verb in ("list", "watch", "delete")),
@@ -270,41 +277,53 @@ VERBS = (
     "bind",
     "escalate",
 )
-EVERYBODYS = {"authentication.k8s.io", "authorization.k8s.io"}
-"""API groups with self-reviews, which every authenticated user may use."""
+EVERYBODYS = {"selfsubjectreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews"}
+"""Resources that every authenticated user may use."""
 
 
 def test_the_service_account_may_do_nothing_else(release: Release) -> None:
     places = {None: "", "jobs": release.jobs, "release": release.namespace}
+    assert _rights(release.cluster, release.api, places) == ALLOWED
+
+
+def test_the_node_agents_account_has_no_rights(release: Release) -> None:
+    token = release.cluster.token_of(f"{release.namespace}-nodes", "runai-node-agent")
+    with release.cluster.client(token) as api:
+        assert _rights(release.cluster, api, {None: ""}) == set()
+
+
+def _rights(cluster: Cluster, api: httpx.Client, places: Mapping[str | None, str]) -> set[tuple[str | None, str, str]]:
+    """The rights of a client, in namespaces by a name of their own (None: in all)."""
     questions = [
         (place, group, resource, verb)
-        for group, resource, namespaced in _resources(release.cluster)
+        for group, resource, namespaced in _resources(cluster)
         for place in (places if namespaced else (None,))
         for verb in VERBS
     ]
-    assert len(questions) > 1000
+    assert len(questions) > 500
 
     def allowed(question: tuple[str | None, str, str, str]) -> bool:
         place, group, resource, verb = question
         kind, _, part = resource.partition("/")
         asked = {"namespace": places[place], "group": group, "resource": kind, "subresource": part, "verb": verb}
         path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-        answer = release.api.post(path, json={"spec": {"resourceAttributes": asked}})
+        answer = api.post(path, json={"spec": {"resourceAttributes": asked}})
         assert answer.is_success, answer.text
         return bool(answer.json()["status"]["allowed"])
 
     with ThreadPoolExecutor(8) as threads:
         answers = list(threads.map(allowed, questions))
-    assert {(p, r, v) for (p, _, r, v), yes in zip(questions, answers, strict=True) if yes} == ALLOWED
+    return {(p, r, v) for (p, _, r, v), yes in zip(questions, answers, strict=True) if yes}
 
 
 def _resources(cluster: Cluster) -> Iterator[tuple[str, str, bool]]:
     """Every resource and subresource of the API server: its group, its name, whether it is namespaced."""
     groups = cluster.api.get("/apis").json()["groups"]
-    versions = [group["preferredVersion"]["groupVersion"] for group in groups if group["name"] not in EVERYBODYS]
+    versions = [group["preferredVersion"]["groupVersion"] for group in groups]
     for path, group in (("/api/v1", ""), *((f"/apis/{version}", version.split("/")[0]) for version in versions)):
         for resource in cluster.api.get(path).json()["resources"]:
-            yield group, resource["name"], resource["namespaced"]
+            if resource["name"] not in EVERYBODYS:
+                yield group, resource["name"], resource["namespaced"]
 
 
 def test_other_namespaces_and_other_nodes_are_closed(release: Release) -> None:
@@ -323,6 +342,7 @@ def test_an_upgrade_applies_values_and_uninstalling_keeps_jobs_and_state(release
         **NEEDED,
         "pool": {"projects": [{"name": "default", "members": ["*"]}]},
         "notebooks": {"namespace": release.namespace},
+        "nodeAgent": {"enabled": True},
     }
     helm(release.folder, "upgrade", options[0], str(CHART), options[1], values=values, cluster=release.cluster)
     config = f"/api/v1/namespaces/{release.namespace}/configmaps/runai"

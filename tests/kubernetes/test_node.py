@@ -136,22 +136,24 @@ def test_nothing_is_left_of_a_node_whose_test_was_killed(tmp_path: Path) -> None
         import sys, pathlib, signal
         from tests.kubernetes.cluster import Cluster
         from tests.kubernetes.images import PYTHON
-        from tests.kubernetes.node import Node, needs_containers, remove_groups
+        from tests.kubernetes.node import Node
         folder = pathlib.Path(sys.argv[1])
         node = Node(Cluster(folder), folder)
         node.start_containerd()
         node.inside("ctr", "--namespace=k8s.io", "run", "--detach", PYTHON, "of-a-killed-test", "sleep", "1000")
-        print(node.containerd.process.pid, flush=True)
+        print(node.containerd.process.pid, node.groups, flush=True)
         signal.pause()
     """)
     command = [sys.executable, "-c", test, str(tmp_path)]
     with subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": "."}, stdout=subprocess.PIPE) as running:
         assert running.stdout is not None
-        node = psutil.Process(int(running.stdout.readline()))
+        pid, groups = running.stdout.readline().decode().split()
+        node = psutil.Process(int(pid))
         processes = [node, *node.children(recursive=True)]
         assert {"containerd", "containerd-shim-runc-v2", "sleep"} <= {Path(process.exe()).name for process in processes}
         running.kill()
     _, left = psutil.wait_procs(processes, timeout=PATIENCE)
     assert not left
-    remove_groups(["of-a-killed-test"])
+    for name in ("k8s.io", groups):
+        remove_groups(name)
     assert str(tmp_path) not in Path("/proc/mounts").read_text()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.kubernetes.names import INSTANCE, NODE_POOL, RANK, attempt_labels
-from scheduler.engines.kubernetes.nodeviews import TOPOLOGY, node_of, node_pool_of, node_view, takes
+from scheduler.engines.kubernetes.nodeviews import STILL_OFFERED, TOPOLOGY, node_of, node_pool_of, node_view, takes
 from scheduler.engines.kubernetes.podviews import Amounts, GpuResources, amounts, pod_view
 from scheduler.engines.kubernetes.quantities import count, mib, milli, quantity
 from scheduler.model import TRAIN_POOL, Environment, ForeignUse, Isolation, JobId, NodePool, NodePoolName, Pool
@@ -132,6 +132,29 @@ def test_a_node_is_in_the_pool_of_its_label_else_trains_where_it_has_gpus() -> N
 def test_foreign_use_is_not_available_to_the_pool() -> None:
     made = node_of(view(node(gpus=4)), TRAIN_POOL, Amounts(gpus=9, cpus=500, memory=7))
     assert made.foreign == ForeignUse(unnumbered=4000, cpus=500, memory=7)
+
+
+@pytest.mark.parametrize(
+    ("offered", "failing", "gpus", "open", "foreign"),
+    [
+        (4, (), 4, True, ForeignUse(unnumbered=1000)),
+        (3, (), 3, True, ForeignUse(unnumbered=1000)),  # who knows why
+        (3, (2,), 4, True, ForeignUse(((2, 1000),), unnumbered=1000)),
+        (2, (2,), 4, True, ForeignUse(((2, 1000),), unnumbered=2000)),
+        (4, (2,), 4, False, ForeignUse(((2, 1000),), unnumbered=1000)),
+        (3, (0, 2), 4, False, ForeignUse(((0, 1000), (2, 1000)), unnumbered=1000)),
+    ],
+)
+def test_a_failing_gpu_gets_no_work_and_while_a_pod_may_be_given_it_nor_does_its_node(
+    offered: int, failing: tuple[int, ...], gpus: int, open: bool, foreign: ForeignUse
+) -> None:
+    found = node(gpus=4)
+    found["status"]["capacity"] = {GPU: "4"}
+    found["status"]["allocatable"][GPU] = str(offered)
+    made = node_of(view(found), TRAIN_POOL, Amounts(gpus=1), tuple((gpu, "Xid 79.") for gpu in failing))
+    assert (made.gpus, made.schedulable, made.foreign) == (gpus, open, foreign)
+    reason = "Xid 79." if open else f"Xid 79. {STILL_OFFERED}"
+    assert made.failing == tuple((gpu, reason) for gpu in failing)
 
 
 @pytest.mark.parametrize(

@@ -293,6 +293,7 @@ KUBERNETES_SETTINGS = dict.fromkeys(
     "gpu_parts": "kubernetes/test_gpu_parts.py::test_jobs_share_a_gpu_as_the_device_plugin_divides_it",
     "gpu_memory_limits": "kubernetes/test_gpu_parts.py::"
     "test_gpu_memory_limits_tell_the_container_toolkit_what_a_job_may_use",
+    "node_agent": "kubernetes/test_installed.py::test_its_node_agent_reports_whose_processes_use_which_gpus",
     "start_seconds": "kubernetes/test_service.py::test_a_pod_that_does_not_start_in_time_gives_its_gpus_back",
     **dict.fromkeys(
         ("webhook_certificate", "webhook_port"),
@@ -304,7 +305,7 @@ KUBERNETES_SETTINGS = dict.fromkeys(
     "notebooks_namespace": "kubernetes/test_notebooks.py::test_a_cell_of_a_pod_runs_in_another_pod",
 }
 
-RUNNING = {"hub", "kernel", "open_pool", "pool", "service", "shared"}
+RUNNING = {"hub", "installed", "kernel", "open_pool", "pool", "service", "shared"}
 """The fixtures that are a running service, or use one."""
 
 ROWS = {

@@ -18,6 +18,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ .Values.jobs.namespace | default (printf "%s-jobs" .Release.Namespace) }}
 {{- end }}
 
+{{- define "runai.nodes" -}}
+{{ .Values.nodeAgent.namespace | default (printf "%s-nodes" .Release.Namespace) }}
+{{- end }}
+
+{{- define "runai.nodeAgent" -}}
+app.kubernetes.io/name: jupyter-runai-node-agent
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
 {{- /* The path before /api. */ -}}
 {{- define "runai.path" -}}
 {{ if eq .Values.auth "hub" }}{{ .Values.hub.baseUrl }}services/{{ .Values.hub.serviceName }}/{{ else }}/{{ end }}

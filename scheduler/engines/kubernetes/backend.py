@@ -23,14 +23,18 @@ def kubernetes(setup: Setup) -> Backend:
     from scheduler.engines.kubernetes.engine import KubernetesEngine
     from scheduler.engines.kubernetes.inventory import ClusterInventory
     from scheduler.engines.kubernetes.lease import Elector, LeaseLeadership, own_namespace
+    from scheduler.engines.kubernetes.nodeagents import ClusterNodeAgents
     from scheduler.engines.kubernetes.notebooks import ClusterNotebooks
     from scheduler.engines.kubernetes.settings import Kubernetes
+    from scheduler.telemetry import ReportedGpus
 
     settings = Kubernetes(config=setup.config)
     settings.check()
     api = Api(settings.kubeconfig, settings.context)
-    inventory = ClusterInventory(api, settings)
+    reported = ReportedGpus(setup.folder.path / "telemetry", setup.folder.path / "gpu-nodes.json")
+    inventory = ClusterInventory(api, settings, reported)
     agents = Agents(setup.folder)
+    node_agents = ClusterNodeAgents(api, inventory, reported, agents.files, settings) if settings.node_agent else None
     leadership: Leadership = FolderLeadership(setup.folder, setup.patience)
     if setup.standby:
         # A client of its own: renewals do not queue behind the engine's calls.
@@ -45,6 +49,7 @@ def kubernetes(setup: Setup) -> Backend:
         inventory=inventory,
         leadership=leadership,
         agents=agents,
+        node_agents=node_agents,
         notebooks=ClusterNotebooks(api, settings) if settings.notebooks_namespace else None,
         traits=Traits(shares=bool(settings.gpu_parts), picks_gpus=True, images=settings.images, shared_folders=False),
         url=settings.url,

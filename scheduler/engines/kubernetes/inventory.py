@@ -8,19 +8,20 @@ unknown pods of ours.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.kubernetes.api import Api, ApiError
 from scheduler.engines.kubernetes.mirror import Mirror
-from scheduler.engines.kubernetes.nodeviews import NodeView, node_of, node_pool_of, node_view
+from scheduler.engines.kubernetes.nodeviews import Failing, NodeView, node_of, node_pool_of, node_view
 from scheduler.engines.kubernetes.podviews import WHOLE, Amounts, GpuResources, Part, PodView, pod_view
 from scheduler.engines.kubernetes.settings import Kubernetes
 from scheduler.errors import Unavailable
-from scheduler.model import ONE, GpuKey, Node, Pool, SessionId, WorkerPlacement
-from scheduler.telemetry import GpuUsage, Inventory
+from scheduler.model import ONE, GpuKey, JobId, Node, Pool, SessionId, WorkerPlacement
+from scheduler.telemetry import GpuProcess, GpuSample, GpuUsage, History, Inventory
+from scheduler.telemetry.reported import ReportedGpus
 
 TOGETHER = 0.01
 """Seconds for which changes are collected before they are reported."""
@@ -30,7 +31,7 @@ class ClusterInventory(Inventory):
     """`pod_changed(before, after)` and `node_changed` are called at once for each change, `live` returns the workers in
     the scheduler's book, `seated` the GPUs of a session's pod."""
 
-    def __init__(self, api: Api, settings: Kubernetes) -> None:
+    def __init__(self, api: Api, settings: Kubernetes, reported: ReportedGpus) -> None:
         offers = GpuResources(settings.gpu_resource, settings.gpu_parts, settings.gpu_memory_limits)
         topology: Mapping[str, str] = settings.topology_labels
         tolerations: Sequence[Mapping[str, Any]] = settings.tolerations
@@ -38,7 +39,9 @@ class ClusterInventory(Inventory):
         self.node_changed: Callable[[NodeView | None, NodeView | None], None] = lambda before, after: None
         self.live: Callable[[Worker], bool] = lambda worker: False
         self.seated: Callable[[PodView], Amounts] = lambda pod: Amounts()
+        self.gpus_of: Callable[[Worker], Sequence[str]] = lambda worker: ()
         self._api = api
+        self._reported = reported
         self._node_mirror = Mirror(
             api, "/api/v1/nodes", lambda it: node_view(it, offers, topology, tolerations), self._see_node
         )
@@ -53,6 +56,7 @@ class ClusterInventory(Inventory):
         self._telling: asyncio.TimerHandle | None = None
 
     async def open(self, changed: Callable[[], None]) -> None:
+        await self._reported.open()
         await self._api.open()
         try:
             await self._node_mirror.open()
@@ -61,6 +65,7 @@ class ClusterInventory(Inventory):
             await self.close()
             raise Unavailable(f"The nodes of the cluster cannot be read: {error}") from error
         self._changed = changed
+        self._reported.changed = self.tell
 
     async def close(self) -> None:
         self._changed = None
@@ -70,20 +75,46 @@ class ClusterInventory(Inventory):
         await self._node_mirror.close()
         await self._pod_mirror.close()
         await self._api.close()
+        await self._reported.close()
 
     def nodes(self, pool: Pool) -> tuple[Node, ...]:
         made: dict[str, tuple[object, Node]] = {}
         for name, view in sorted(self._node_mirror.items.items()):
             node_pool = node_pool_of(view, pool)
             if node_pool is not None:
-                made_of = (view, node_pool, self._used(view.name))
+                made_of = (view, node_pool, self._used(view.name), self._failing(view.name))
                 known = self._made.get(name)
                 made[name] = known if known is not None and known[0] == made_of else (made_of, node_of(*made_of))
         self._made = made
         return tuple(node for _, node in made.values())
 
     def usage(self, nodes: Iterable[Node]) -> Mapping[GpuKey, GpuUsage]:
-        return {}
+        return {
+            key: GpuUsage(sample.utilisation, sample.used, sample.memory)
+            for key, sample in self._samples(nodes)
+            if sample.used is not None and sample.memory is not None
+        }
+
+    def samples(self, nodes: Iterable[Node]) -> Mapping[GpuKey, GpuSample]:
+        return {
+            key: replace(sample, processes=tuple(self._owned(each, key[0]) for each in sample.processes))
+            for key, sample in self._samples(nodes)
+        }
+
+    def device(self, node: Node, gpu: int) -> str | None:
+        devices = self._reported.node(node.name).devices
+        return devices[gpu] if gpu < len(devices) else None
+
+    def held(
+        self, job: JobId, attempt: int, rank: int, worker: WorkerPlacement, node: Node | None
+    ) -> tuple[tuple[int, str | None], ...]:
+        found = self.gpus_of(Worker(job, attempt, rank))
+        numbers = {device: gpu for gpu, device in enumerate(self._reported.node(worker.node).devices)}
+        known = [(numbers.get(device, gpu), device) for gpu, device in zip(worker.gpus, found, strict=False)]
+        return (*known, *((gpu, None) for gpu in worker.gpus[len(known) :]))
+
+    def history(self, device: str, since: float, until: float, points: int) -> History | None:
+        return self._reported.history(device, since, until, points)
 
     # -- for the engine -------------------------------------------------------------------------------------
 
@@ -97,6 +128,10 @@ class ClusterInventory(Inventory):
 
     def pod(self, namespace: str, name: str) -> PodView | None:
         return self._pod_mirror.items.get(f"{namespace}/{name}")
+
+    def on_node(self, node: str, uid: str) -> PodView | None:
+        """The pod with a UID on a node."""
+        return self._standing.get(node, {}).get(uid)
 
     def on(self, node: str) -> list[PodView]:
         """The pods on a node."""
@@ -127,6 +162,30 @@ class ClusterInventory(Inventory):
             self._foreign[node] = known
         return known
 
+    def _failing(self, node: str) -> Failing:
+        known = self._reported.node(node)
+        return tuple(
+            (gpu, known.failures[device]) for gpu, device in enumerate(known.devices) if device in known.failures
+        )
+
+    def _samples(self, nodes: Iterable[Node]) -> Iterator[tuple[GpuKey, GpuSample]]:
+        """The latest samples, by the driver's numbers of the GPUs."""
+        for node in nodes:
+            known = self._reported.node(node.name)
+            latest = known.latest
+            for gpu, device in enumerate(known.devices[: node.gpus]):
+                if device in latest:
+                    yield GpuKey((node.name, gpu)), latest[device]
+
+    def _owned(self, process: GpuProcess, node: str) -> GpuProcess:
+        """A process with the job or session that its pod belongs to."""
+        pod = None if process.pod is None else self.on_node(node, process.pod)
+        if pod is None:
+            return process
+        if pod.worker is not None and self.live(pod.worker):
+            return replace(process, job_id=pod.worker.job)
+        return process if self.seated(pod) == Amounts() else replace(process, session=pod.session)
+
     def _foreign_part(self, pod: PodView) -> Amounts:
         """The part of a pod's requests that is not in the scheduler's book: of a session only GPUs are."""
         if pod.worker is not None and self.live(pod.worker):
@@ -138,6 +197,8 @@ class ClusterInventory(Inventory):
 
     def _see_node(self, before: NodeView | None, after: NodeView | None) -> None:
         self.node_changed(before, after)
+        if after is None and before is not None:
+            self._reported.forget(before.name)
         for node in (before, after):
             if node is not None:
                 self.tell(node.name)

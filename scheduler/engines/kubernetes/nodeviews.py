@@ -45,8 +45,9 @@ Toleration = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node of the cluster. `ready`: it is reachable; `open`: it also accepts our pods. `part` is the resource by
-    which it offers parts of GPUs; `gpu_parts` as in `Node`."""
+    """A node of the cluster. `ready`: it is reachable; `open`: it also accepts our pods. `withheld`: how many GPUs its
+    device plugin does not offer, for example because they fail. `part` is the resource by which it offers parts of
+    GPUs; `gpu_parts` as in `Node`."""
 
     name: str
     gpus: int
@@ -61,6 +62,7 @@ class NodeView:
     part: str = ""
     gpu_parts: int = 1
     isolation: Isolation = Isolation.UNKNOWN
+    withheld: int = 0
 
     @property
     def memory_limit(self) -> MiB | None:
@@ -103,6 +105,7 @@ def node_view(
         part=part,
         gpu_parts=gpu_parts,
         isolation=isolation,
+        withheld=0 if part else max(0, count((status.get("capacity") or {}).get(offers.whole, 0)) - gpus),
     )
 
 
@@ -137,21 +140,41 @@ def node_pool_of(view: NodeView, pool: Pool) -> NodePoolName | None:
     return next(training, None) if view.gpus else None
 
 
-def node_of(view: NodeView, node_pool: NodePoolName, used: Amounts) -> Node:
-    """The node of the pool, with `used` as its foreign use."""
-    whole = min(used.gpus, view.gpus) * ONE
+STILL_OFFERED = "The device plugin still offers it, so the node gets no more work."
+
+Failing = tuple[tuple[int, str], ...]
+"""Numbers of GPUs that fail, and why."""
+
+
+def node_of(view: NodeView, node_pool: NodePoolName, used: Amounts, failing: Failing = ()) -> Node:
+    """The node of the pool, with `used` as its foreign use.
+
+    The device plugin withholds the failing GPUs that it has noticed itself. While it offers another failing one, any
+    pod may be given it: the node gets no more work.
+    """
+    gpus = view.gpus + (view.withheld if failing else 0)
+    offered = len(failing) > view.withheld
+    if offered:
+        failing = tuple((gpu, f"{reason} {STILL_OFFERED}") for gpu, reason in failing)
+    whole = (min(used.gpus, view.gpus) + max(0, gpus - view.gpus - len(failing))) * ONE
     parts = min(used.parts, view.gpus * view.gpu_parts) * (ONE // view.gpu_parts) if view.part else 0
     return Node(
         name=NodeName(view.name),
-        gpus=view.gpus,
+        gpus=gpus,
         gpu_type=view.gpu_type,
         gpu_memory=view.gpu_memory,
         cpus=view.cpus,
         memory=view.memory,
         node_pool=node_pool,
         labels=view.labels,
-        schedulable=view.open,
-        foreign=ForeignUse(unnumbered=parts if view.part else whole, cpus=used.cpus, memory=used.memory),
+        schedulable=view.open and not offered,
+        foreign=ForeignUse(
+            tuple((gpu, ONE) for gpu, _ in failing),
+            unnumbered=parts if view.part else whole,
+            cpus=used.cpus,
+            memory=used.memory,
+        ),
+        failing=failing,
         gpu_parts=view.gpu_parts,
         isolation=view.isolation,
     )

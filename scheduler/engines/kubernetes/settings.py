@@ -98,6 +98,11 @@ class Kubernetes(Configurable):
         help="Seconds after which a standby takes over from a leader that it has not heard from. A leader that cannot "
         "renew its Lease for two thirds of this time stops.",
     )
+    node_agent = Unicode(
+        config=True,
+        help="The service account of the node agents (`namespace/name`), whose samples of GPUs are accepted. Default: "
+        "none; the use of GPUs is not measured.",
+    )
 
     webhook_certificate = Unicode(
         config=True,
