@@ -31,6 +31,8 @@ def frameworks(service: KubernetesService) -> Path:
     ("framework", "script"),
     [
         (Framework.TORCH, "train_torch.py"),
+        (Framework.TENSORFLOW, "train_tensorflow.py"),
+        (Framework.JAX, "train_jax.py"),
         (Framework.MPI, "train_mpi.py"),
     ],
 )

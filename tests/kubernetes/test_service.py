@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,32 @@ def test_a_stopped_job_saves_its_state_and_resumes(service: KubernetesService) -
         client.pause(job.id)
         until(lambda: client.job(job.id).state == "paused")
         service.leaves_nothing()
+        client.resume(job.id)
+    assert service.ended(job).state == "succeeded"
+    assert service.log_of(job) == "again\n"
+
+
+def test_checkpoint_volume_keeps_the_checkpoints_of_each_job_and_only_their_time_is_uploaded(
+    service: KubernetesService, tmp_path: Path
+) -> None:
+    volume = tmp_path / "checkpoints"
+    volume.mkdir()
+    volume.chmod(0o777)
+    with service.config.open("a") as config:
+        config.write(f"c.Kubernetes.checkpoint_volume = {{'hostPath': {{'path': {str(volume)!r}}}}}\n")
+    service.start()
+    job = service.submit(*python(STUBBORN))
+    service.runs(job)
+    until(lambda: "first" in service.log_of_now(job))
+    with service.client() as client:
+        client.pause(job.id)
+        until(lambda: client.job(job.id).state == "paused")
+        state = volume / job.id / "state"
+        assert [path.name for path in volume.iterdir()] == [job.id]
+        assert state.read_text() == "saved"
+        (mark,) = (service.folder.path / "jobs" / job.id / "checkpoint").iterdir()
+        assert json.loads(mark.read_text()) == {"files": 1, "bytes": 5}
+        assert abs(mark.stat().st_mtime - state.stat().st_mtime) < 1e-3
         client.resume(job.id)
     assert service.ended(job).state == "succeeded"
     assert service.log_of(job) == "again\n"

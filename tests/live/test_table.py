@@ -293,6 +293,8 @@ KUBERNETES_SETTINGS = dict.fromkeys(
     "gpu_parts": "kubernetes/test_gpu_parts.py::test_jobs_share_a_gpu_as_the_device_plugin_divides_it",
     "gpu_memory_limits": "kubernetes/test_gpu_parts.py::"
     "test_gpu_memory_limits_tell_the_container_toolkit_what_a_job_may_use",
+    "checkpoint_volume": "kubernetes/test_service.py::"
+    "test_checkpoint_volume_keeps_the_checkpoints_of_each_job_and_only_their_time_is_uploaded",
     "node_agent": "kubernetes/test_installed.py::test_its_node_agent_reports_whose_processes_use_which_gpus",
     "start_seconds": "kubernetes/test_service.py::test_a_pod_that_does_not_start_in_time_gives_its_gpus_back",
     **dict.fromkeys(

@@ -1,7 +1,7 @@
 """Calls to the API server of a cluster, objects as JSON.
 
-`kubernetes_asyncio` finds the cluster and authenticates (kubeconfig, service account, exec plugins, TLS, proxies); its
-generated models are not used, since building them takes many times as long as parsing the JSON (decision 10).
+`kubernetes_asyncio` finds the cluster and authenticates (kubeconfig, service account, exec plugins, TLS, proxies). Its
+generated models and its calls are not used: building them takes many times as long as parsing the JSON (decision 10).
 """
 
 from __future__ import annotations
@@ -82,7 +82,11 @@ class Api:
         self._rest = RESTClientObject(configuration, maxsize=CONNECTIONS)
         # The client's own session reads the environment and ~/.netrc at every call.
         session = self._rest.pool_manager
-        self._rest.pool_manager = aiohttp.ClientSession(connector=session.connector, read_bufsize=READ_AHEAD)
+        self._rest.pool_manager = aiohttp.ClientSession(
+            connector=session.connector,
+            read_bufsize=READ_AHEAD,
+            timeout=aiohttp.ClientTimeout(),  # each call has its own
+        )
         session.detach()
 
     async def close(self) -> None:
@@ -163,10 +167,15 @@ class Api:
         if key := await self._configuration.get_api_key_with_prefix("BearerToken"):
             headers["Authorization"] = key
         url = f"{self._configuration.host}{path}" + (f"?{urlencode(query)}" if query else "")
-        answer: aiohttp.ClientResponse = await self._rest.request(
-            method, url, headers=headers, body=body, _preload_content=False
+        return await self._rest.pool_manager.request(
+            method,
+            url,
+            headers=headers,
+            data=None if body is None else json.dumps(body).encode(),
+            proxy=self._rest.proxy,
+            proxy_headers=self._rest.proxy_headers,
+            server_hostname=self._rest.server_hostname,
         )
-        return answer
 
 
 def _proxy(url: str) -> str | None:

@@ -208,7 +208,7 @@ class KubernetesEngine(Engine):
             self._see_disturbed(worker, pod)
         elif status.fault is not None:
             self._run(self._agents.lose(worker, status.reason, status.fault))
-        else:
+        elif pod.node is not None:  # until then the job starts, and there is no more to say
             self._settling.put(worker, status.state, status.reason)
 
     def _see_disturbed(self, worker: Worker, pod: PodView) -> None:

@@ -134,6 +134,7 @@ def _own(plan: PodPlan, grace: float, config_map: str, settings: Kubernetes) -> 
     """The fields that the template may not change."""
     worker = plan.worker
     token = {"name": attempt_name(worker.job, worker.attempt), "key": str(worker.rank)}
+    kept = _checkpoints(worker, settings)
     return {
         "spec": {
             "schedulerName": SCHEDULER,
@@ -150,21 +151,31 @@ def _own(plan: PodPlan, grace: float, config_map: str, settings: Kubernetes) -> 
                         {"name": "RUNAI_AGENT_END", "value": END},
                         {"name": "RUNAI_AGENT_TOKEN", "valueFrom": {"secretKeyRef": token}},
                         *({"name": name, "value": value} for name, value in plan.part.variables.items()),
+                        *([{"name": "RUNAI_AGENT_KEEPS", "value": "checkpoint"}] if kept else []),
                     ],
                     "resources": _resources(plan, settings),
                     "terminationMessagePath": END,
                     "volumeMounts": [
                         {"name": "runai-agent", "mountPath": f"{FOLDER}/agent", "readOnly": True},
                         {"name": "runai-home", "mountPath": f"{FOLDER}/home"},
+                        *kept,
                     ],
                 }
             ],
             "volumes": [
                 {"name": "runai-agent", "configMap": {"name": config_map}},
                 {"name": "runai-home"},
+                *([{"name": "runai-checkpoints", **settings.checkpoint_volume}] if kept else []),
             ],
         }
     }
+
+
+def _checkpoints(worker: Worker, settings: Kubernetes) -> list[Manifest]:
+    """The mount of the job's own folder on the volume for checkpoints, where there is one."""
+    if not settings.checkpoint_volume:
+        return []
+    return [{"name": "runai-checkpoints", "mountPath": f"{FOLDER}/home/checkpoint", "subPath": worker.job}]
 
 
 def _resources(plan: PodPlan, settings: Kubernetes) -> Manifest:

@@ -77,6 +77,12 @@ class Kubernetes(Configurable):
         help="What pods have in addition to what the scheduler sets: a PodTemplateSpec (`metadata`, `spec`), merged as "
         "kubectl does. The container is called `worker`.",
     )
+    checkpoint_volume = Dict(
+        config=True,
+        help="A volume on which jobs keep their checkpoints, each in a folder of its own, as in the `volumes` of a "
+        'pod: `{"persistentVolumeClaim": {"claimName": "checkpoints"}}`. Several nodes have to be able to mount it. '
+        "Default: none; checkpoints are uploaded to the scheduler, up to 64 GiB for each job.",
+    )
     upload_seconds = Integer(
         300,
         min=0,

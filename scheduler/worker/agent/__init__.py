@@ -4,7 +4,7 @@ reports and writes.
 It needs the standard library of Python 3.8 or later, on Linux. `engines/agents/archive.py` packs it into one file. An
 engine starts that file in an empty folder, with the address of the scheduler in `RUNAI_AGENT_URL` and, in
 `RUNAI_AGENT_TOKEN`, a token that is valid for this worker of this attempt only. `RUNAI_AGENT_END` may name a file to
-which the worker's end is written as well.
+which the worker's end is written as well, `RUNAI_AGENT_KEEPS` the folders that are on a volume and not uploaded.
 
 Guarantees:
 - A worker starts at most once: the scheduler accepts one agent (`state`: pulling) before anything is started.

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tarfile
+from collections.abc import Sequence
 from typing import Any
 
 from scheduler.worker.agent.requests import Refused, Scheduler
@@ -15,14 +16,16 @@ from scheduler.worker.processes import die_with, why_not
 
 
 class WorkerFolders:
-    """The folders of the worker, inside `home`."""
+    """The folders of the worker, inside `home`. The areas in `keeps` are on a volume, and neither fetched nor uploaded:
+    the scheduler only gets a mark in their place, in a folder of `marks`."""
 
-    def __init__(self, home: str, spec: dict[str, Any]) -> None:
+    def __init__(self, home: str, spec: dict[str, Any], keeps: Sequence[str] = ()) -> None:
         self.work = os.path.join(home, "work")
         self.tools = os.path.join(home, "tools")
         self.log = os.path.join(home, "log")
         self.areas = {area: os.path.join(home, area) for area in ("output", "checkpoint")}
-        for folder in (self.work, self.tools, *self.areas.values()):
+        self.marks = {area: os.path.join(home, "marks", area) for area in keeps}
+        for folder in (self.work, self.tools, *self.areas.values(), *self.marks.values()):
             os.makedirs(folder, exist_ok=True)
         self._spec = spec
 
@@ -48,6 +51,8 @@ class WorkerFolders:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "wb") as out:
                 out.writelines(scheduler.read("tools/" + name))
+        if "checkpoint" in self.marks:
+            return
         for file in json.loads(scheduler.ask_until_answered("GET", "files/checkpoint"))["files"]:
             path = os.path.join(self.areas["checkpoint"], file["path"])
             os.makedirs(os.path.dirname(path), exist_ok=True)

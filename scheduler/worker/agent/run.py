@@ -84,8 +84,9 @@ class Worker:
                     self.stop(self._grace)
 
 
-def run(scheduler: Scheduler, home: str) -> int:
-    """Run the worker that the token is for, in `home`; returns the exit status."""
+def run(scheduler: Scheduler, home: str, keeps: Sequence[str] = ()) -> int:
+    """Run the worker that the token is for, in `home`, where the areas in `keeps` are on a volume; returns the exit
+    status."""
     agent = uuid.uuid4().hex
     spec = json.loads(scheduler.ask_until_answered("GET", "spec"))
     try:
@@ -93,7 +94,7 @@ def run(scheduler: Scheduler, home: str) -> int:
     except Refused as refusal:
         print(f"runai: {refusal}", file=sys.stderr)
         return 1
-    place = WorkerFolders(home, spec)
+    place = WorkerFolders(home, spec, keeps)
     try:
         place.fill(scheduler)
     except (Refused, tarfile.TarError, EOFError) as error:
@@ -223,6 +224,7 @@ def main() -> None:
     """Run the worker that the environment names, in the current folder."""
     address, token = os.environ.pop("RUNAI_AGENT_URL"), os.environ.pop("RUNAI_AGENT_TOKEN")
     try:
-        sys.exit(run(Scheduler(address, token, os.environ.pop("RUNAI_AGENT_END", "")), os.getcwd()))
+        keeps = os.environ.pop("RUNAI_AGENT_KEEPS", "").split()
+        sys.exit(run(Scheduler(address, token, os.environ.pop("RUNAI_AGENT_END", "")), os.getcwd(), keeps))
     except AttemptOver:
         sys.exit("runai: The attempt is over.")

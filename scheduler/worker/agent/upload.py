@@ -26,7 +26,9 @@ class Upload:
 
     def __init__(self, scheduler: Scheduler, place: WorkerFolders, spec: dict[str, Any]) -> None:
         self._scheduler = scheduler
-        self._areas = place.areas
+        self._areas = {**place.areas, **place.marks}
+        self._kept = [(place.areas[area], mark) for area, mark in place.marks.items()]
+        self._rank = spec["own"].get("RUNAI_RANK", "0")
         self._limit = int(spec["log_limit"])
         self._log = place.log
         self._streams = {"log": place.log}
@@ -34,7 +36,7 @@ class Upload:
             self._streams[name] = os.path.join(place.areas["output"], path)
         self._sent = dict.fromkeys(self._streams, 0)
         self._shown = 0
-        self._known = {(area, path): about for area in self._areas for path, about in self._files(area)}
+        self._known = {(area, path): about for area, top in self._areas.items() for path, about in self._files(top)}
         self._seen = dict(self._known)
         self._begun = (("", "", ""), 0)  # the version of a file that is being sent, and how much of it has arrived
         self._scanned = 0.0
@@ -73,12 +75,12 @@ class Upload:
         self._shown = max(self._shown, sent + len(piece))
         return piece
 
-    def _files(self, area: str) -> list[tuple[str, tuple[int, int]]]:
-        """The files of an area, each with its size in bytes and its time of modification in ns."""
+    def _files(self, top: str) -> list[tuple[str, tuple[int, int]]]:
+        """The files below a folder, each with its size in bytes and its time of modification in ns."""
         found = []
         streams = set(self._streams.values())
-        for where, folders, names in os.walk(self._areas[area]):
-            inside = os.path.relpath(where, self._areas[area])
+        for where, folders, names in os.walk(top):
+            inside = os.path.relpath(where, top)
             if inside.count(os.sep) >= DEEPEST:
                 folders.clear()
             for name in names:
@@ -94,7 +96,9 @@ class Upload:
     def _scan(self, last: bool) -> None:
         """Upload files that changed before the previous scan but not since (with `last`: all changed files), and report
         those that were deleted."""
-        now = {(area, path): about for area in self._areas for path, about in self._files(area)}
+        for folder, mark in self._kept:
+            self._mark(folder, os.path.join(mark, f"saved-{self._rank}.json"))
+        now = {(area, path): about for area, top in self._areas.items() for path, about in self._files(top)}
         for key, about in now.items():
             if about != self._known.get(key) and (last or about == self._seen.get(key)):
                 try:
@@ -107,6 +111,15 @@ class Upload:
                 self._scheduler.ask("DELETE", f"files/{key[0]}/{key[1]}")
             del self._known[key]
         self._seen = now
+
+    def _mark(self, folder: str, mark: str) -> None:
+        """Say in the file `mark` how much there is in a folder, as of the time of its last change."""
+        about = [each for _, each in self._files(folder)]
+        if about:
+            size, modified = sum(size for size, _ in about), max(modified for _, modified in about)
+            with open(mark, "w") as out:
+                json.dump({"files": len(about), "bytes": size}, out)
+            os.utime(mark, ns=(modified, modified))
 
     def _send(self, area: str, path: str, size: int, modified: int) -> None:
         full, file = os.path.join(self._areas[area], path), (area, path, f"{size}-{modified}")
