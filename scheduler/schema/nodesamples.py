@@ -38,7 +38,7 @@ class GpuReading(Wire):
         [], max_length=1000, description="errors that the driver has reported since the last sample"
     )
     reset_required: bool = False
-    processes: list[ProcessReading] = Field([], max_length=64)
+    processes: list[ProcessReading] = Field([], max_length=32)
 
 
 class NodeSample(Wire):
@@ -53,7 +53,7 @@ class NodeSamples(Wire):
     """Samples of one run of an agent, oldest first."""
 
     run: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
-    samples: list[NodeSample] = Field(max_length=60)
+    samples: list[NodeSample] = Field(max_length=12)
 
 
 class NodeSamplesTaken(Wire):

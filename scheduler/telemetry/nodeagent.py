@@ -31,11 +31,14 @@ from scheduler.telemetry.sampler import EVERY
 KEPT = int(3600 / EVERY)
 """How many samples are kept while the scheduler does not answer."""
 
-AT_ONCE = 60
+AT_ONCE = 12
 """The most samples of a request."""
 
-MOST_PROCESSES = 64
-"""The most processes of a GPU in a sample."""
+MOST_PROCESSES = 32
+"""The most processes of a GPU in a sample, so that a request has less than a megabyte."""
+
+UNUSABLE = (413, 422)
+"""Statuses with which the same samples would be answered again."""
 
 PATIENCE = 10.0
 """Seconds until an unanswered request is repeated."""
@@ -102,9 +105,9 @@ class Sender:
         except (OSError, ValueError, KeyError) as error:
             said = f"{error.code} {error.reason}" if isinstance(error, HTTPError) else str(error)
             if said != self._refusal:
-                _log.warning("The scheduler at %s does not accept samples (%s); trying again.", self._url, said)
+                _log.warning("The scheduler at %s does not accept samples (%s).", self._url, said)
             self._refusal = said
-            return None
+            return EVERY if isinstance(error, HTTPError) and error.code in UNUSABLE else None
         if self._refusal:
             _log.warning("The scheduler accepts samples again.")
             self._refusal = ""

@@ -61,6 +61,10 @@ class ReportedNode:
         return {} if silent or self.observer is None else self.observer.latest
 
 
+UNKNOWN = ReportedNode()
+"""A node whose agent has never reported."""
+
+
 class ReportedGpus:
     """`file` keeps which GPUs the nodes have and which of them fail; the history is kept in `folder`. `changed` is
     called in the event loop with the name of a node where that has changed."""
@@ -83,7 +87,7 @@ class ReportedGpus:
             self._thread = None
 
     def node(self, name: str) -> ReportedNode:
-        return self._nodes.get(name) or ReportedNode()
+        return self._nodes.get(name) or UNKNOWN
 
     def history(self, device: str, since: float, until: float, points: int) -> History | None:
         """The use of a GPU; `None` if no agent has ever reported it. Reads files."""

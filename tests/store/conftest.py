@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from glob import glob
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,13 @@ from scheduler.store import Store
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[str]:
     """The address of a server, without a database name."""
+    with running_postgresql() as address:
+        yield address
+
+
+@contextmanager
+def running_postgresql() -> Iterator[str]:
+    """Skips where PostgreSQL is missing."""
     pytest.importorskip("psycopg", reason="needs psycopg, PostgreSQL's driver")
     programs = [Path(found).parent for found in glob("/usr/lib/postgresql/*/bin/initdb")]
     if on_path := shutil.which("initdb"):

@@ -81,17 +81,20 @@ def test_samples_are_kept_until_the_scheduler_accepts_them(tmp_path: Path) -> No
     scheduler = Scheduler()
     with scheduler.running():
         sender = Sender(scheduler.url, token)
-        scheduler.statuses = [503]
+        scheduler.statuses = [503, 200, 422]
         for _ in range(AT_ONCE + 1):
             sender.add({"GPU-0": GpuSample(utilisation=0.5), "GPU-1": None})
         sender.send()  # not accepted: it tries again later
         token.write_text("second\n")
         sender.add({"GPU-0": GpuSample(xids=(79,)), "GPU-1": None})
-        sender.send()  # at once, because a GPU may fail
+        sender.send()  # at once, because a GPU may fail; the last piece is answered as unusable
+        sender.add({"GPU-0": GpuSample(), "GPU-1": None})
+        sender.send()
     numbers = [[each["number"] for each in body["samples"]] for body in scheduler.sent]
-    assert numbers == [[*range(1, 61)], [*range(1, 61)], [61, 62]]
-    assert scheduler.tokens == ["Bearer first", "Bearer second", "Bearer second"]
-    last = scheduler.sent[-1]["samples"][-1]["gpus"]
+    first = [*range(1, AT_ONCE + 1)]
+    assert numbers == [first, first, [AT_ONCE + 1, AT_ONCE + 2], [AT_ONCE + 3]]
+    assert scheduler.tokens == ["Bearer first", *["Bearer second"] * 3]
+    last = scheduler.sent[2]["samples"][-1]["gpus"]
     assert [gpu["device"] for gpu in last] == ["GPU-0", "GPU-1"]
     assert last[0]["xids"] == [79]
     assert last[1] == {"device": "GPU-1", "lost": True}
