@@ -58,7 +58,7 @@ async def main(folder: Path, cluster: Cluster, kwok: Kwok, namespace: str) -> No
                 await asyncio.sleep(1)
                 leader.process.kill()
                 begun = time.perf_counter()
-                while standby.status() != 200:
+                while standby.status() != 200:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
                 took.append(time.perf_counter() - begun)
             figure("the leader is killed → the standby is ready, median", statistics.median(took), "s")
