@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from scheduler.controller.book import Book
-from scheduler.model import ONE, DeclaredLoad, GpuKey, Milli, Node, Pool
+from scheduler.model import ONE, DeclaredLoad, GpuKey, JobId, Milli, Node, Pool, WorkerPlacement
 from scheduler.telemetry import GpuSample, GpuUsage, History, HistoryFiles, Inventory, span_of
 
 log = logging.getLogger(__name__)
@@ -50,6 +50,14 @@ class WithDeclaredLoad(Inventory):
 
     def gpu_numbers(self) -> Mapping[str, int]:
         return self._inventory.gpu_numbers()
+
+    def device(self, node: Node, gpu: int) -> str | None:
+        return self._inventory.device(node, gpu)
+
+    def held(
+        self, job: JobId, attempt: int, rank: int, worker: WorkerPlacement, node: Node | None
+    ) -> tuple[tuple[int, str | None], ...]:
+        return self._inventory.held(job, attempt, rank, worker, node)
 
     def usage(self, nodes: Iterable[Node]) -> Mapping[GpuKey, GpuUsage]:
         nodes = tuple(nodes)

@@ -28,8 +28,8 @@ EVERYBODY = ("nobody", "wrong", "powerless", "reader", "owner", "mate", "strange
 OPEN = {("/healthz", "GET"), ("/readyz", "GET"), ("/api/v1/openapi.json", "GET")}
 """The only routes that need no credentials."""
 
-# The columns are EVERYBODY's. The worker has the token of its attempt, the node that of its agent, the job that of a job
-# of the owner's that may submit; it has not submitted the jobs of this table.
+# The columns are EVERYBODY's. The worker has the token of its attempt, the node that of its agent, the job that of a
+# job of the owner's that may submit; it has not submitted the jobs of this table.
 # Job, bundle and session are the owner's; the mate and the reader are in their project.
 TABLE = """
 GET    /api/v1/me                            401 401 403 200 200 200 200 200 401 401 403
