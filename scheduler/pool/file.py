@@ -72,6 +72,7 @@ def dump(file: PoolFile) -> str:
     content["node_pools"] = [entry.model_dump(mode="json", exclude_defaults=True) for entry in file.node_pools]
     content["projects"] = [entry.model_dump(mode="json", exclude_defaults=True) for entry in file.projects]
     content["policy"] = file.policy.model_dump(mode="json", exclude_defaults=True)
+    content["settings"] = file.settings.model_dump(mode="json", exclude_none=True)
     text: str = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
     return text
 
