@@ -49,7 +49,8 @@ class Choice:
 class QuotaView:
     """One user's fixed quota, and how much of it their other servers hold; all build GPUs and the free ones. `parts` is
     into how many parts the nodes divide a GPU, as in `schema.NodeView`; `servers` are the other servers that hold GPUs,
-    by name. `line` is how many servers wait in line for GPUs; None where starts do not wait."""
+    by name. `line` is how many servers wait in line for GPUs; None where starts do not wait. An `admin`'s server has no
+    GPU unless they choose one: administering needs none."""
 
     quota: float
     held: float
@@ -58,11 +59,14 @@ class QuotaView:
     parts: frozenset[int] = frozenset({0})
     servers: tuple[tuple[str, float], ...] = ()
     line: int | None = None
+    admin: bool = False
 
     @property
     def usual(self) -> float:
         """The default: one GPU, or as much as there is of one within the quota; none where the pool has no build
-        GPUs."""
+        GPUs, and for administrators."""
+        if self.admin:
+            return CPU_ONLY
         most = min(1.0, self.quota)
         if self.gpus and 0 in self.parts:
             return most
@@ -76,8 +80,8 @@ class QuotaView:
         return [*(share for share in sorted(shares) if share <= most), *map(float, whole)]
 
     def choices(self) -> list[Choice]:
-        usual_first = sorted(self._amounts(), key=lambda gpus: (gpus != self.usual, gpus))
-        return [*(self._choice(gpus) for gpus in usual_first), self._choice(CPU_ONLY)]
+        amounts = [*self._amounts(), CPU_ONLY]
+        return [self._choice(gpus) for gpus in sorted(amounts, key=lambda gpus: (gpus != self.usual, not gpus, gpus))]
 
     def _choice(self, gpus: float) -> Choice:
         return Choice(gpus, *self.judge(gpus))
@@ -131,6 +135,7 @@ async def quota_view(
     *,
     groups: Iterable[str] = (),
     waits: bool = False,
+    admin: bool = False,
 ) -> QuotaView:
     """What `user`, who is in these groups, may have for `server`, beside what their other servers hold. `waits`: a
     start waits in line where no GPUs are free."""
@@ -140,16 +145,17 @@ async def quota_view(
     of_groups = {entry.name: entry.build_quota for entry in file.groups}
     quota = BuildQuota.of(user, groups, users, of_groups, file.default_build_quota).gpus
     listed = await client.session_list()
-    others = tuple((each.server, each.gpus) for each in listed.sessions if each.user == user and each.server != server)
+    mine = [each for each in listed.sessions if each.user == user and each.server != server]
+    others = tuple((each.server, each.gpus) for each in mine if each.gpus)
     held = sum(gpus for _, gpus in others)
     parts = frozenset(node.gpu_parts for node in pool.nodes if node.environment is Environment.BUILD and node.gpus)
     line = len(listed.line) if waits else None
-    return QuotaView(quota, held, pool.build.gpus, pool.build.free, parts, others, line)
+    return QuotaView(quota, held, pool.build.gpus, pool.build.free, parts, others, line, admin)
 
 
-async def default_gpus(client: AsyncClient, user: str, *, groups: Iterable[str] = ()) -> float:
+async def default_gpus(client: AsyncClient, user: str, *, groups: Iterable[str] = (), admin: bool = False) -> float:
     """The GPUs of a server whose user was not asked."""
-    return (await quota_view(client, user, groups=groups)).usual
+    return (await quota_view(client, user, groups=groups, admin=admin)).usual
 
 
 def form(choices: list[Choice]) -> str:

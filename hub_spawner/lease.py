@@ -71,7 +71,8 @@ class LeaseSpawner(Spawner):
     ask = Enum(
         ["always", "when_needed"],
         default_value="always",
-        help="When to ask how many GPUs a server gets: at every start, or only where the usual choice does not fit.",
+        help="When to ask how many GPUs a server gets: at every start, or only where the usual choice does not fit. "
+        "Administrators are always asked; their usual choice is no GPU.",
     ).tag(config=True)
 
     longest_wait = Float(
@@ -140,8 +141,9 @@ class LeaseSpawner(Spawner):
             setattr(self, name, value)
 
     def offered_profiles(self) -> list[Profile]:
-        """The profiles of this server's user."""
-        return offered(self.profiles, groups_of(self.user))
+        """The profiles of this server's user, the usual choice first: for administrators one without GPUs."""
+        found = offered(self.profiles, groups_of(self.user))
+        return sorted(found, key=lambda profile: bool(profile.gpus)) if self.user.admin else found
 
     def _apply_gpus(self, options: dict[str, Any]) -> None:
         """Read the untrusted `gpus`."""
@@ -293,7 +295,8 @@ class LeaseSpawner(Spawner):
         until = asyncio.get_running_loop().time() + self.scheduler_timeout
         while True:
             try:
-                return await default_gpus(client, self.user.name, groups=groups_of(self.user))
+                user = self.user
+                return await default_gpus(client, user.name, groups=groups_of(user), admin=user.admin)
             except Unavailable:
                 if asyncio.get_running_loop().time() > until:
                     raise
@@ -328,13 +331,14 @@ async def start_form(spawner: LeaseSpawner) -> str:
         raise refusal(error) from error
     try:
         async with spawner.client() as client:
+            waits = spawner.longest_wait > 0
             view = await quota_view(
-                client, user.name, spawner.name, groups=groups_of(user), waits=spawner.longest_wait > 0
+                client, user.name, spawner.name, groups=groups_of(user), waits=waits, admin=user.admin
             )
     except RunaiError:  # the start waits for the scheduler, or reports the error
         return form(choices_of(profiles, None, spawner)) if profiles else ""
     choices = choices_of(profiles, view, spawner) if profiles else view.choices()
     usual_fits = choices[0].fit is Fit.NOW if profiles else view.fits(view.usual)
-    if spawner.ask == "when_needed" and usual_fits:
+    if spawner.ask == "when_needed" and usual_fits and not user.admin:
         return ""
     return holders(user.name, view) + form(choices)

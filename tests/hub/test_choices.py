@@ -88,10 +88,16 @@ def test_what_the_pool_does_not_have_is_not_waited_for() -> None:
         (QuotaView(quota=1, held=0, gpus=0, free=0), 0),
         (QuotaView(quota=0.5, held=0, gpus=8, free=8, parts=frozenset({1})), 0),
         (QuotaView(quota=0.5, held=0, gpus=8, free=8, parts=frozenset({1, 4})), 0.25),
+        (QuotaView(quota=4, held=0, gpus=8, free=8, admin=True), 0),
     ],
 )
 def test_the_default_number_of_gpus(view: QuotaView, usual: float) -> None:
     assert view.usual == usual
+
+
+def test_an_administrator_chooses_a_gpu_and_is_given_none() -> None:
+    titles = [choice.title for choice in QuotaView(quota=1, held=0, gpus=8, free=8, admin=True).choices()]
+    assert titles == ["CPU only", "Half a GPU", "1 GPU"]
 
 
 def test_the_form_explains_unavailable_choices_and_preselects_the_first_that_fits() -> None:

@@ -20,6 +20,7 @@ import { PoolError } from '../model/transport';
 import { entryOf, subtreeOf, fieldsOf, guaranteeSumOf, InvalidField, type Field, type Fields } from './draft';
 import { Preview } from './preview';
 import { asTree } from './projects';
+import { Windows, windowsOf, windowTexts, type WindowText } from './windows';
 
 const CHANGED = 412;
 
@@ -48,11 +49,13 @@ export function ProjectDialog({ client, state, pool, name, close }: ProjectDialo
   const dialog = useRef<HTMLDialogElement>(null);
   const [seen, setSeen] = useState<SeenProject | null>(null);
   const [typed, setTyped] = useState<Partial<Fields>>({});
+  const [changed, setChanged] = useState<WindowText[] | null>(null);
   const [review, setReview] = useState<Review | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
   const title = useId();
   const fields: Fields = { ...fieldsOf(seen?.view ?? null), ...typed };
+  const windows = changed ?? windowTexts(seen?.view.windows ?? []);
 
   const loaded = seen !== null;
   // The browser restores the focus when it closes the dialog.
@@ -97,7 +100,8 @@ export function ProjectDialog({ client, state, pool, name, close }: ProjectDialo
 
   const look = (remove: boolean) =>
     attempt(async () => {
-      const entry = entryOf(remove ? fieldsOf(seen!.view) : fields, seen?.view ?? null, trans);
+      const base = entryOf(remove ? fieldsOf(seen!.view) : fields, seen?.view ?? null, trans);
+      const entry = remove ? base : { ...base, windows: windowsOf(windows, trans) };
       setReview({ entry, remove, found: await client.previewProject(entry, remove) });
     });
   const apply = ({ entry, remove }: Review) =>
@@ -127,14 +131,17 @@ export function ProjectDialog({ client, state, pool, name, close }: ProjectDialo
         ) : name !== null && !loaded ? (
           <p>{busy ? trans.__('Loading the project…') : ''}</p>
         ) : (
-          <ProjectFields
-            fields={fields}
-            name={name}
-            state={state}
-            pool={pool}
-            problem={problem}
-            change={(field, text) => setTyped({ ...typed, [field]: text })}
-          />
+          <>
+            <ProjectFields
+              fields={fields}
+              name={name}
+              state={state}
+              pool={pool}
+              problem={problem}
+              change={(field, text) => setTyped({ ...typed, [field]: text })}
+            />
+            <Windows windows={windows} set={setChanged} />
+          </>
         )}
         {problem && (
           <p className="runai-Editor-problem" role="alert">

@@ -9,6 +9,7 @@ import { Card } from './card';
 import { ProjectDialog } from './projectdialog';
 import { asTree } from './projects';
 import { Table } from './table';
+import { windowWords } from './windows';
 
 export interface ProjectsViewProps {
   client: Client;
@@ -51,7 +52,14 @@ export function ProjectsView({ client, state, pool }: ProjectsViewProps): ReactE
             <th scope="row" style={{ paddingLeft: `${8 + 16 * depth}px` }}>
               {project.name}
             </th>
-            <td>{or(project.guaranteed_in_all, trans.__('any'))}</td>
+            <td>
+              {or(project.guaranteed_in_all, trans.__('any'))}
+              {project.windows.map(window => (
+                <div key={windowWords(window, trans)} className="runai-Hint runai-Table-window">
+                  {windowWords(window, trans)}
+                </div>
+              ))}
+            </td>
             <td>{or(project.limit, '–')}</td>
             <td className="runai-Wide">{or(project.weight, '–')}</td>
             <td className="runai-Wide">{project.priority}</td>

@@ -105,6 +105,31 @@ describe('a project on the page', () => {
     model.dispose();
   });
 
+  it('has another guarantee on Friday mornings, in the time zone of whoever adds it', async () => {
+    const [scheduler, model] = await page();
+    await edit();
+    fireEvent.click(screen.getByText('Add a time window'));
+    type('On', 'fri');
+    type('From', ' 09:00');
+    type('GPUs then', 'all');
+    fireEvent.click(screen.getByText('Review the change'));
+    await screen.findByText('Write the guarantee of a time window as a number, such as 4 or 0.5.');
+    type('GPUs then', '5');
+    fireEvent.click(screen.getByText('Review the change'));
+    fireEvent.click(await screen.findByText('Apply'));
+    const { timeZone: timezone } = Intl.DateTimeFormat().resolvedOptions();
+    const window = { days: 'fri', from: '09:00', to: '12:00', first: null, last: null, timezone, guaranteed: 5 };
+    await waitFor(() => expect(scheduler.projects[0]!.windows).toEqual([window]));
+    await screen.findByText('Fridays 09:00–12:00: 5');
+    await waitFor(() => expect(screen.queryByRole('dialog', { hidden: true })).toBeNull());
+    await edit();
+    fireEvent.click(screen.getByText('Remove'));
+    fireEvent.click(screen.getByText('Review the change'));
+    fireEvent.click(await screen.findByText('Apply'));
+    await waitFor(() => expect(scheduler.projects[0]!.windows).toEqual([]));
+    model.dispose();
+  });
+
   it('keeps edited fields when someone else changed the project, and updates the others', async () => {
     const [scheduler, model] = await page();
     await edit();
