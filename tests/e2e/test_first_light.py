@@ -77,6 +77,8 @@ def in_the_lab(hub: Hub, log_in: LogIn) -> Callable[..., Page]:
     def enter(user: str, notebook: str = "First steps.ipynb") -> Page:
         page = log_in(user)
         page.goto(f"{hub.url}hub/spawn")
+        if user == "admin":  # is asked; the usual choice is no GPU
+            page.get_by_role("button", name="Start").click()
         page.wait_for_url(re.compile(rf"/user/{user}/"), timeout=90_000)
         open_notebook(page, hub, user, notebook)
         return page
