@@ -125,7 +125,7 @@ class Reconciliation:
                 raise
             self._log.error("The server of %s keeps running without its lease: %s", spawner._log_name, error.sentence)
             return
-        if session.env != spawner.lease.env:
+        if session.env.get("CUDA_VISIBLE_DEVICES") != spawner.lease.env.get("CUDA_VISIBLE_DEVICES"):
             self._log.error("The server of %s runs on other GPUs than its lease says", spawner._log_name)
         spawner.lease.id = session.id
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from hub_spawner.lease import LeaseSpawner, refusal
 from hub_spawner.ports import is_taken
 from hub_spawner.welcome import place_examples
 from scheduler.errors import RunaiError
+
+CGROUP = "RUNAI_CGROUP"
+"""The variable of a lease that names the control group in which the driver limits the server's GPU memory."""
 
 
 class _LocalLease(LeaseSpawner, LocalProcessSpawner):
@@ -37,8 +41,12 @@ class _LocalLease(LeaseSpawner, LocalProcessSpawner):
 
     def make_preexec_fn(self, name: str) -> Callable[[], None]:
         become_user: Callable[[], None] = super().make_preexec_fn(name)
+        group = self.lease.env.get(CGROUP) if self.lease else None
 
         def preexec() -> None:
+            if group:
+                with suppress(OSError), open(f"{group}/cgroup.procs", "w") as file:
+                    file.write("0")  # this process, and with it all that it starts
             become_user()  # from here on it runs as the user, in the user's folder
             place_examples()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,6 +12,7 @@ from scheduler.api.convert import from_mib
 from scheduler.api.endpoint import endpoint
 from scheduler.api.usage import LAST
 from scheduler.controller.book import Book
+from scheduler.controller.gpumemory import owner_of
 from scheduler.errors import Invalid, NotFound
 from scheduler.model import GpuKey, Job, Node, NodeName, Session
 from scheduler.schema import GpuHistory, GpuMeasures, GpuPoint, GpuProcessView, NodeGpus
@@ -163,30 +163,12 @@ def process_view(process: GpuProcess, owner: Job | Session | None, access: Acces
     )
 
 
-def owner_of(process: GpuProcess, gpu: GpuKey, book: Book) -> Job | Session | None:
-    """The job or session that a process says it belongs to, if that one holds this GPU: a user can set any
-    environment."""
-    job = None if process.job_id is None else book.holding.get(process.job_id)
-    if job is not None:
-        return job if _holds(job, gpu) else None
-    servers: Iterable[Session] = book.sessions.values() if process.user is not None else ()
-    return next(
-        (each for each in servers if (each.user, each.server) == (process.user, process.server) and _holds(each, gpu)),
-        None,
-    )
-
-
 def owner_by_pod(process: GpuProcess, node: NodeName, book: Book) -> Job | Session | None:
     """The job or session that a process belongs to by its pod, if that one holds GPUs of the node. Where the engine
     picks GPUs, the book does not know which."""
     job = None if process.job_id is None else book.holding.get(process.job_id)
     owner = job if process.session is None else book.sessions.get(process.session)
     return owner if owner is not None and any(worker.node == node for worker in owner.placement) else None
-
-
-def _holds(workload: Job | Session, gpu: GpuKey) -> bool:
-    node, index = gpu
-    return any(worker.node == node and index in worker.gpus for worker in workload.placement)
 
 
 def _sees(owner: Job | Session, access: Access) -> bool:

@@ -14,7 +14,10 @@ SENTENCES = {
     Isolation.MPS: "It shares its GPU by MPS: its memory is limited, but an error in another job can end it.",
     Isolation.TIME_SLICING: "It shares its GPU by time-slicing: other jobs can use up the memory.",
     Isolation.MEMORY_LIMIT: (
-        "It shares its GPU by time-slicing: the driver limits the GPU memory of each job, and ends one that exceeds it."
+        "It shares its GPU by time-slicing: the driver limits the GPU memory of each job, which cannot allocate more."
+    ),
+    Isolation.WATCHER: (
+        "It shares its GPU by time-slicing: a job that uses more GPU memory than its part is warned and then ended."
     ),
     Isolation.UNKNOWN: "",
 }
@@ -22,8 +25,13 @@ SENTENCES = {
 
 def isolation_of(job: Job, book: Book) -> str:
     """What protects a job from those that have other parts of its GPU."""
-    if job.state is not JobState.RUNNING or all(worker.share == ONE for worker in job.placement):
+    if job.state is not JobState.RUNNING:
         return ""
-    shared = {worker.node for worker in job.placement if worker.share < ONE}
-    found = dict.fromkeys(SENTENCES[node.isolation] for node in book.nodes if node.name in shared)
+    shares = {worker.node: worker.share for worker in job.placement}
+    parts = (
+        node
+        for node in book.nodes
+        if node.name in shares and (shares[node.name] < ONE or node.isolation is Isolation.MIG)
+    )
+    found = dict.fromkeys(SENTENCES[node.isolation] for node in parts)
     return " ".join(filter(None, found))

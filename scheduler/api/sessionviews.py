@@ -65,6 +65,7 @@ def session_view(session: Session, book: Book, grant: Grant, idle_since: float |
         requested=session.requested,
         started=session.started,
         idle_since=idle_since,
+        memory_warning=book.memory_warnings.get(session.id, ""),
         stops_at=warning and warning.stops_at,
         stops_because=warning and ("max_duration" if warning.longest else "idle"),
         takes_back=warning is not None and warning.takes_back,

@@ -235,6 +235,7 @@ def pool_view(book: Book, usage: Mapping[GpuKey, GpuUsage], access: Access) -> P
             drained=drained.get(node.name),
             declared=node.declared,
             gpu_parts=node.gpu_parts,
+            isolation=node.isolation,
             gpus=[
                 _gpu_view(node, gpu, usage.get(key), occupants[key], foreign[node.name].get(gpu, 0))
                 for gpu, key in [(gpu, GpuKey((node.name, gpu))) for gpu in range(node.gpus)]

@@ -231,7 +231,12 @@ def _fits_one_worker(shape: Shape, nodes: Sequence[Node]) -> None:
         raise Invalid(
             "The GPUs in its node pools are only available in parts; ask for a fraction of one.", field="gpus"
         )
-    most_gpus = max((node.gpus for node in nodes), default=0) * ONE
+    if shape.gpus > ONE and nodes and all(node.most_gpus <= 1 < node.gpus for node in nodes):
+        raise Invalid(
+            "The GPUs in its node pools are MIG instances, of which a worker can use only one; ask for more workers.",
+            field="gpus",
+        )
+    most_gpus = max((node.most_gpus for node in nodes), default=0) * ONE
     if shape.gpus > most_gpus:
         raise Invalid(
             f"A worker asks for {gpu_count(shape.gpus)}, and the largest node in its node pools has "
@@ -346,7 +351,9 @@ def _by_gpus(shape: Shape, node: Node) -> int:
     if shape.gpu_memory is None and shape.gpus == 0:
         return _ANY
     if shape.gpu_memory is None and shape.gpus >= ONE:
-        return node.gpus * ONE // shape.gpus if node.gpu_parts <= 1 else 0
+        if node.gpu_parts > 1 or shape.gpus > node.most_gpus * ONE:
+            return 0
+        return node.gpus * ONE // shape.gpus
     if node.gpu_parts:
         asked = shape.gpus if shape.gpu_memory is None else -(-shape.gpu_memory * ONE // (node.gpu_memory or 1))
         return node.gpus * node.gpu_parts if node.share_for(asked) else 0

@@ -45,9 +45,9 @@ from scheduler.store import ChangeSet
 
 
 class Book:
-    """`jobs` are the unfinished ones, `sessions` those that have not ended, `plan`, `forecast` and `stop_warnings` are
-    the latest, `usage` is the recent use of each project, and use has been recorded until `accounted_until`. Notices
-    have been made of all events up to `noticed`.
+    """`jobs` are the unfinished ones, `sessions` those that have not ended, `plan`, `forecast`, `stop_warnings`
+    and `memory_warnings` are the latest, `usage` is the recent use of each project, and use has been recorded until
+    `accounted_until`. Notices have been made of all events up to `noticed`.
 
     `releases` counts how often GPUs were released: while the number is the same, there was no release.
     """
@@ -65,6 +65,7 @@ class Book:
         self.plan = Plan(decisions={}, projects={})
         self.forecast = Forecast()
         self.stop_warnings: Mapping[SessionId, StopWarning] = {}
+        self.memory_warnings: Mapping[SessionId, str] = {}
         self.before_events = self.last_event = self.noticed = 0
         self.releases = 0
         self.usage: dict[ProjectName, ProjectUsage] = {}
@@ -183,7 +184,7 @@ class Book:
     def copy(self) -> Book:
         twin = Book(self.pool, self.nodes, self.run_times, self._windows)
         twin.plan, twin.forecast, twin.last_event = self.plan, self.forecast, self.last_event
-        twin.stop_warnings = self.stop_warnings
+        twin.stop_warnings, twin.memory_warnings = self.stop_warnings, self.memory_warnings
         twin.releases, twin.usage = self.releases, dict(self.usage)
         twin.accounted_until = self.accounted_until
         twin._jobs, twin._sessions = self._jobs.copy(), dict(self._sessions)

@@ -81,6 +81,7 @@ class Controller:
         self._jobs = Jobs(self._writer, store, backend.engine, backend.traits, self._plan_loop.wake, clock, credentials)
         self.job, self.jobs, self.set_priority = self._jobs.find, self._jobs.list, self._jobs.set_priority
         self.cancel, self.pause, self.resume = self._jobs.cancel, self._jobs.pause, self._jobs.resume
+        self.announce, self.exceeded = self._jobs.announce, self._jobs.exceeded
         self._sessions = Sessions(self._writer, store, backend.engine, backend.traits, self._plan_loop.wake, clock)
         self.grant, self.session_grant = self._sessions.grant, self._sessions.granted
         self.open_session, self.close_session = self._sessions.open, self._sessions.close

@@ -46,6 +46,7 @@ class Jobs:
         self._tracker = WorkerTracker(engine, traits, self._observe, credentials)
         self._deadlines: dict[str, asyncio.TimerHandle] = {}
         self._avoiding: dict[str, asyncio.TimerHandle] = {}
+        self._notices: dict[tuple[JobId, str], str] = {}
 
     async def open(self) -> None:
         """Find the running workers of the jobs that hold GPUs according to the durable state."""
@@ -181,9 +182,16 @@ class Jobs:
             if job is not None and job.nomination == nomination:
                 self._take(job, lifecycle.drop_nomination(job))
 
-    def announce(self, job: Job, notice: str) -> None:
-        """Set the notice of a running job; an empty one withdraws it."""
-        self._take(job, Step(replace(job, reason=running(job, notice))))
+    def announce(self, job: Job, notice: str, kind: str = "pause") -> None:
+        """Set the notice of that kind of a running job; an empty one withdraws it."""
+        holding = self._writer.decided.holding
+        job = holding.get(job.id, job)
+        if job.state is not JobState.RUNNING:
+            return
+        self._notices = {key: known for key, known in self._notices.items() if key[0] in holding}
+        self._notices[job.id, kind] = notice
+        of_job = [each for (id, _), each in sorted(self._notices.items()) if id == job.id and each]
+        self._take(job, Step(replace(job, reason=running(job, " ".join(of_job)))))
 
     # -- what happens to it -------------------------------------------------------------------------------
 
@@ -198,6 +206,12 @@ class Jobs:
     def idled(self, job: Job) -> None:
         """Its GPUs have been idle for longer than its owner allows."""
         self._take(job, lifecycle.idled(job, self._clock()))
+
+    def exceeded(self, job_id: WorkloadId, attempt: int, reason: str) -> None:
+        """It has used more GPU memory than it was given."""
+        job = self._writer.decided.jobs.get(JobId(job_id))
+        if job is not None and _runs(job, attempt):
+            self._take(job, lifecycle.exceeded(job, reason, self._clock()))
 
     def saved(self, job_id: JobId, at: float) -> None:
         """A job has saved a checkpoint since the last check."""

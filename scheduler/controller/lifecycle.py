@@ -285,6 +285,11 @@ def idled(job: Job, now: float) -> Step:
     return _stop(job, Ending.IDLE, f"Its GPUs were idle for {duration(timeout)}.", now)
 
 
+def exceeded(job: Job, reason: str, now: float) -> Step:
+    """It has used more GPU memory than it was given."""
+    return _stop(job, Ending.FAILED, reason, now) if job.state is JobState.RUNNING else Step(job)
+
+
 # -- ends -------------------------------------------------------------------------------------------------------
 
 

@@ -105,7 +105,7 @@ def refuse_seat(session: Session, error: RunaiError, now: float) -> Step:
 
 
 def warn(session: Session, notice: str) -> Step:
-    """Its server is idle and will be stopped; an empty notice withdraws that."""
+    """Its server will be stopped, or uses too much memory; an empty notice withdraws that."""
     if session.state is not SessionState.LEASED:
         return Step(session)
     return Step(replace(session, reason=" ".join(filter(None, [_standing(session), notice]))))

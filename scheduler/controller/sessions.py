@@ -72,6 +72,7 @@ class Sessions:
         self._waiting: dict[SessionId, Waiting] = {}
         self._left: dict[tuple[UserName, str], float] = {}
         """Since when a server had waited that has left the line: its caller may not know it yet."""
+        self._notices: dict[str, Mapping[SessionId, str]] = {}
         self._stoppers: dict[SessionId, tuple[str | None, str]] = {}
 
     async def open(self, session: Session, groups: Iterable[GroupName] = (), *, wait: bool = False) -> Session:
@@ -150,10 +151,12 @@ class Sessions:
         elif session_id in self._writer.decided.sessions:
             self._stoppers[session_id] = by, why
 
-    async def warn(self, notices: Mapping[SessionId, str]) -> None:
-        """Set the notices of idle servers, and withdraw all others; durable when it returns."""
+    async def warn(self, notices: Mapping[SessionId, str], kind: str = "stop") -> None:
+        """Set the notices of that kind, and withdraw all others of it; durable when it returns."""
+        self._notices[kind] = notices
         for session in list(self._writer.decided.sessions.values()):
-            self._take(session, session_lifecycle.warn(session, notices.get(session.id, "")))
+            of_session = (each.get(session.id, "") for _, each in sorted(self._notices.items()))
+            self._take(session, session_lifecycle.warn(session, " ".join(filter(None, of_session))))
         await self._writer.durable()
 
     async def lend(self, session_id: SessionId, why: str) -> None:

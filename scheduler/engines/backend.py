@@ -46,6 +46,7 @@ class Setup:
     folder: StateFolder
     declared_gpus: int | None = None
     jobs_as: str = "scheduler"
+    gpu_isolation: str = "auto"
     patience: float = 0.0
     standby: bool = False
     config: Config = field(default_factory=Config)

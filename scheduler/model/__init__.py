@@ -17,9 +17,7 @@ from scheduler.model.declared import (
     BuildQuota,
     Defaults,
     Environment,
-    ForeignUse,
     GuaranteeChange,
-    Isolation,
     Maxima,
     Node,
     NodePool,
@@ -32,7 +30,9 @@ from scheduler.model.declared import (
     UserGroup,
     Window,
 )
+from scheduler.model.foreign import ForeignUse
 from scheduler.model.idlerules import IdleAction, IdleException, IdleRules
+from scheduler.model.isolation import Isolation
 from scheduler.model.names import (
     UNKNOWN_TYPE,
     ArrayId,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 from typing import Generic, Literal, TypeVar
 
 from scheduler.model.amounts import ONE, MiB, Milli
+from scheduler.model.foreign import ForeignUse
+from scheduler.model.isolation import Isolation
 from scheduler.model.names import GpuType, GroupName, NodeName, NodePoolName, ProjectName, UserName
 from scheduler.model.settings import QueueOrder, Settings
 
@@ -31,55 +33,6 @@ class PlacementStyle(StrEnum):
     SPREAD = "spread"
 
 
-class Isolation(StrEnum):
-    """What stands between the workloads that have parts of one GPU; `memory-limit` is time-slicing with limits."""
-
-    UNKNOWN = "unknown"
-    MIG = "mig"
-    MPS = "mps"
-    TIME_SLICING = "time-slicing"
-    MEMORY_LIMIT = "memory-limit"
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignUse:
-    """What others use on a node: everything that is neither a session nor a job of this pool.
-
-    `gpus` is the share of each GPU whose number is known. `unnumbered` is what others use of the other GPUs, where the
-    engine assigns GPUs itself and reports only how many are in use: whole GPUs, and part of one more.
-    """
-
-    gpus: tuple[tuple[int, Milli], ...] = ()
-    unnumbered: Milli = 0
-    cpus: Milli = 0
-    memory: MiB = 0
-
-    @property
-    def amount(self) -> Milli:
-        """The total of the GPUs that others use."""
-        return self.unnumbered + sum([share for _, share in self.gpus])
-
-    def by_gpu(self, gpus: int, held: Container[int]) -> dict[int, Milli]:
-        """The share of each GPU that others use, of `gpus` of which workloads of the pool hold some.
-
-        Of GPUs whose numbers are not known, those with the highest numbers that no workload holds. Where `held` says
-        how much of a GPU workloads hold, what others use fills the rest of it.
-        """
-        found = {gpu: share for gpu, share in self.gpus if gpu < gpus}
-        left = self.unnumbered
-        if left > 0:
-            others = sorted(set(range(gpus)) - found.keys(), key=lambda gpu: (gpu in held, -gpu))
-            rooms = held if isinstance(held, Mapping) else {}
-            for gpu in others:
-                if left <= 0:
-                    break
-                used = min(ONE - rooms.get(gpu, 0), left)
-                if used > 0:
-                    found[gpu] = used
-                    left -= used
-        return found
-
-
 @dataclass(frozen=True, slots=True)
 class Node:
     """A machine, or the part of a machine that belongs to one node pool, with its GPUs `0 … gpus-1`.
@@ -90,7 +43,8 @@ class Node:
     pool cannot allocate. `slowness` has the GPUs that run slower than others of their type, with their run time in
     thousandths of that of others: measured, never declared. `failing` has the GPUs that fail and why; `foreign` counts
     them as used, so that they get no work. `gpu_parts` is the number of equal parts that each GPU is divided into: with
-    1 only whole GPUs are given, with more each worker gets one part, with 0 any share. `isolation` separates the parts.
+    1 only whole GPUs are given, with more each worker gets one part, with 0 any share. `isolation` separates the parts;
+    where it is `mig` and `gpu_parts` is 1, each GPU is a MIG instance.
     """
 
     name: NodeName
@@ -110,6 +64,15 @@ class Node:
     failing: tuple[tuple[int, str], ...] = ()
     gpu_parts: int = 0
     isolation: Isolation = Isolation.UNKNOWN
+
+    @property
+    def most_gpus(self) -> int:
+        """The most GPUs that one worker can have here: a process can use only one MIG instance."""
+        return min(self.gpus, 1) if self.isolation is Isolation.MIG else self.gpus
+
+    def part_memory(self, share: Milli) -> MiB:
+        """The memory of a share of one GPU; 0 where that of the GPU is unknown."""
+        return (self.gpu_memory or 0) * share // ONE
 
     def share_for(self, share: Milli) -> Milli | None:
         """What a worker that asks for a share of one GPU gets of it here; None where it can't be had."""

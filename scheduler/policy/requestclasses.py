@@ -289,7 +289,7 @@ def _then_anywhere(scopes: Iterable[Scope], eligible: NodeSet) -> tuple[Scope, .
 def _big_enough(node: NodeState, demand: Demand) -> bool:
     spec = node.spec
     return (
-        demand.whole <= spec.gpus
+        demand.whole <= spec.most_gpus
         and (not demand.whole or spec.gpu_parts <= 1)
         and (not demand.partial or (spec.gpus > 0 and demand.share_on(spec) <= ONE))
         and (spec.cpus is None or demand.cpus <= spec.cpus)

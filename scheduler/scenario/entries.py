@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field
 
-from scheduler.model import Environment, QueueOrder
+from scheduler.model import Environment, Isolation, QueueOrder
 from scheduler.schema import NodePoolEntry, QuotaEntry, SettingsEntry, UserEntry, Wire
 
 Text = Annotated[str, Field(min_length=1, max_length=255)]
@@ -44,6 +44,7 @@ class NodeEntry(Wire):
     links: list[list[GpuIndex]] = Field(default_factory=list)
     schedulable: bool = True
     gpu_parts: int = Field(0, ge=0, le=31)
+    isolation: Isolation = Isolation.UNKNOWN
     foreign: ForeignEntry = ForeignEntry()
 
 

@@ -82,6 +82,7 @@ def _node(entry: NodeEntry, place: str) -> Node:
         gpu_links=tuple(tuple(sorted(group)) for group in entry.links),
         schedulable=entry.schedulable,
         gpu_parts=entry.gpu_parts,
+        isolation=entry.isolation,
         foreign=_foreign(entry, f"{place}.foreign"),
     )
 

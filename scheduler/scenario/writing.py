@@ -88,6 +88,7 @@ def _node(node: Node) -> NodeEntry:
         links=[list(group) for group in node.gpu_links],
         schedulable=node.schedulable,
         gpu_parts=node.gpu_parts,
+        isolation=node.isolation,
         foreign=_foreign(node.foreign),
     )
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from scheduler.model import Environment, QueueOrder, SessionState
+from scheduler.model import Environment, Isolation, QueueOrder, SessionState
 from scheduler.schema.jobs import WorkerView
 from scheduler.schema.poolfile import PolicyEntry, QuotaEntry, WindowEntry
 from scheduler.schema.wire import Wire
@@ -46,6 +46,9 @@ class NodeView(Wire):
     declared: bool
     gpu_parts: int = Field(
         0, description="into how many parts each GPU is divided: 1: it is given whole; 0: any share of it is given"
+    )
+    isolation: Isolation = Field(
+        Isolation.UNKNOWN, description="what stands between workloads that have parts of one GPU"
     )
     gpus: list[GpuView]
 
@@ -184,6 +187,9 @@ class SessionView(Wire):
     )
     stops_because: Literal["idle", "max_duration"] | None = Field(
         None, description="`max_duration`: it has run for the longest time that a session may last"
+    )
+    memory_warning: str = Field(
+        "", description="what its kernels use too much of a shared GPU's memory; empty: nothing"
     )
     position: int | None = Field(None, description="its place in line for GPUs, from 1; null: it does not wait in line")
     estimated_start: float | None = Field(

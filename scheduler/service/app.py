@@ -43,6 +43,7 @@ FROM_ENVIRONMENT = (
     "pool_file",
     "auth",
     "jobs_as",
+    "gpu_isolation",
     "engine",
     "standby",
     "operator",
@@ -115,6 +116,14 @@ class RunaiService(JupyterApp):
         "scheduler",
         config=True,
         help="The user that runs jobs: the scheduler's own, or the system user who owns each job (only as root).",
+    )
+    gpu_isolation = Enum(
+        ["auto", "memory-limit", "mps", "watcher", "time-slicing"],
+        "auto",
+        config=True,
+        help="What keeps jobs and notebook servers with part of a GPU to their part of its memory: the driver's limit "
+        "(`memory-limit`), `mps`, the scheduler, which warns and then ends those that use more (`watcher`), or nothing "
+        "(`time-slicing`). Default: the first of these that works.",
     )
     engine = Unicode(
         "local",
@@ -280,6 +289,7 @@ class RunaiService(JupyterApp):
             pool_file=self.pool_file,
             auth=self.auth,
             jobs_as=self.jobs_as,
+            gpu_isolation=self.gpu_isolation,
             scrape_token=self.scrape_token,
             dcgm_mapping_dir=self.dcgm_mapping_dir,
             idle_timeout=self.idle_timeout,

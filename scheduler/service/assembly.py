@@ -50,6 +50,7 @@ from scheduler.pool.nodes import as_declared
 from scheduler.service.dcgmmapping import DcgmMapping
 from scheduler.service.delivery import Delivery, Mail
 from scheduler.service.garbage import collect_garbage
+from scheduler.service.gpumemory import GpuMemoryWatcher
 from scheduler.service.notices import Notices
 from scheduler.service.retention import Retention
 from scheduler.service.schedules import Schedules
@@ -98,6 +99,7 @@ class Options:
     hub_managed: bool
     log: logging.Logger
     engine: str = "local"
+    gpu_isolation: str = "auto"
     standby: bool = False
     operator: bool = False
     dcgm_mapping_dir: str = ""
@@ -126,6 +128,7 @@ async def serve(options: Options) -> None:
             folder,
             declared_gpus=options.declared_gpus,
             jobs_as=options.jobs_as,
+            gpu_isolation=options.gpu_isolation,
             patience=math.inf if options.standby else PREDECESSOR if options.hub_managed else GLANCE,
             standby=options.standby,
             config=options.config,
@@ -268,6 +271,7 @@ async def _running(
         ends.push_async_callback(_cancel, asyncio.create_task(api.inventory.forever()))
         ends.push_async_callback(_cancel, asyncio.create_task(Schedules(api).forever()))
         ends.push_async_callback(_cancel, asyncio.create_task(Notices(api, delivery).forever()))
+        ends.push_async_callback(_cancel, asyncio.create_task(GpuMemoryWatcher(api).forever()))
         if options.dcgm_mapping_dir:
             mapping = DcgmMapping(controller, ours.inventory, Path(options.dcgm_mapping_dir))
             ends.push_async_callback(_cancel, asyncio.create_task(mapping.forever()))

@@ -28,8 +28,9 @@ def holders(nodes: Iterable[Node], workloads: Iterable[Workload], numbers: Mappi
         for worker in workload.placement:
             of_node = devices.get(worker.node, ())
             for gpu in worker.gpus:
-                if gpu < len(of_node) and of_node[gpu] in numbers:
-                    found[numbers[of_node[gpu]]].append(workload.id)
+                number = numbers.get(of_node[gpu]) if gpu < len(of_node) else None
+                if number is not None and workload.id not in found[number]:  # which may hold several of its instances
+                    found[number].append(workload.id)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from scheduler.telemetry.history import HistoryFiles
 from scheduler.telemetry.inventory import GpuUsage, History, Inventory
+from scheduler.telemetry.isolation import CGROUP, GpuIsolation, Part
 from scheduler.telemetry.local import LocalInventory
 from scheduler.telemetry.machine_gpus import DECLARED
 from scheduler.telemetry.records import Mean, Span, span_of
@@ -9,8 +10,10 @@ from scheduler.telemetry.reported import Reading, ReportedGpus
 from scheduler.telemetry.sample import SLOWING, GpuProcess, GpuSample, Throttle
 
 __all__ = [
+    "CGROUP",
     "DECLARED",
     "SLOWING",
+    "GpuIsolation",
     "GpuProcess",
     "GpuSample",
     "GpuUsage",
@@ -19,6 +22,7 @@ __all__ = [
     "Inventory",
     "LocalInventory",
     "Mean",
+    "Part",
     "Reading",
     "ReportedGpus",
     "Span",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scheduler.model import GpuKey, JobId, MiB, Node, Pool, WorkerPlacement
 from scheduler.telemetry.records import Span
-from scheduler.telemetry.sample import GpuSample
+from scheduler.telemetry.sample import GpuProcess, GpuSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,12 @@ class Inventory(ABC):
         """The number and device of each GPU that a worker has or had; no device where that is not known, or the node
         (`None`) is gone. Reads files."""
         return tuple((gpu, None if node is None else self.device(node, gpu)) for gpu in worker.gpus)
+
+    def end(self, process: GpuProcess, *, force: bool) -> bool:
+        """Ask a process that a sample has named to end, or kill it with `force`; false where it is gone, or may not be
+        ended. Reads files.
+        """
+        return False
 
     def history(self, device: str, since: float, until: float, points: int) -> History | None:
         """The use of a GPU (by its device) between two instants, as about `points` spans. Reads files.

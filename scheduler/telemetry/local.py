@@ -10,12 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from scheduler.errors import Unavailable
-from scheduler.model import ONE, ForeignUse, GpuKey, Node, Pool
+from scheduler.model import ONE, ForeignUse, GpuKey, Isolation, Node, Pool
+from scheduler.telemetry import processes
 from scheduler.telemetry.history import HistoryFiles
 from scheduler.telemetry.inventory import GpuUsage, History, Inventory
+from scheduler.telemetry.isolation import GpuIsolation
 from scheduler.telemetry.machine_gpus import DECLARED, DeclaredGpus, MachineGpus
 from scheduler.telemetry.nvml import NvmlGpus, find
-from scheduler.telemetry.sample import GpuSample
+from scheduler.telemetry.sample import GpuProcess, GpuSample
 from scheduler.telemetry.sampler import Sampler
 
 _log = logging.getLogger(__name__)
@@ -23,22 +25,24 @@ _log = logging.getLogger(__name__)
 
 class LocalInventory(Inventory):
     """This machine, divided among the node pools. `declared_gpus` is its number of GPUs where NVML finds none; the
-    history of measured ones is kept in `folder`."""
+    history of measured ones is kept in `folder`. `isolation` separates workloads that share one."""
 
-    def __init__(self, declared_gpus: int | None, folder: Path) -> None:
+    def __init__(self, declared_gpus: int | None, folder: Path, isolation: GpuIsolation) -> None:
         self._declared_gpus = declared_gpus
+        self._isolation = isolation
         self._history = HistoryFiles(folder)
         self._found: MachineGpus | None = None
         self._sampler: Sampler | None = None
 
     async def open(self, changed: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+
+        def tell() -> None:
+            loop.call_soon_threadsafe(changed)
+
         self._found = await asyncio.to_thread(find_gpus, self._declared_gpus)
+        await asyncio.to_thread(self._isolation.open, self._found, tell)
         if not self._found.declared:
-            loop = asyncio.get_running_loop()
-
-            def tell() -> None:
-                loop.call_soon_threadsafe(changed)
-
             self._sampler = await asyncio.to_thread(self._sample, self._found, tell)
 
     def _sample(self, gpus: MachineGpus, tell: Callable[[], None]) -> Sampler:
@@ -55,6 +59,9 @@ class LocalInventory(Inventory):
 
     def nodes(self, pool: Pool) -> tuple[Node, ...]:
         nodes, failures = self._gpus.nodes(pool), self._sampler.failures if self._sampler else {}
+        if self._isolation.current is not Isolation.UNKNOWN:
+            shared = self._isolation.current
+            nodes = tuple(each if each.gpu_parts else replace(each, isolation=shared) for each in nodes)
         return tuple(without_failing(node, failures) for node in nodes) if failures else nodes
 
     def usage(self, nodes: Iterable[Node]) -> Mapping[GpuKey, GpuUsage]:
@@ -68,6 +75,9 @@ class LocalInventory(Inventory):
             for index, device in enumerate(node.devices)
             if device in latest
         }
+
+    def end(self, process: GpuProcess, *, force: bool) -> bool:
+        return processes.end(process, force=force)
 
     def history(self, device: str, since: float, until: float, points: int) -> History | None:
         if self._sampler is None:

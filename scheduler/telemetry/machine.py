@@ -12,16 +12,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from scheduler.model import ONE, Environment, GpuType, MiB, Milli, Node, NodeName, NodePool, Pool
+from scheduler.model import ONE, Environment, GpuType, Isolation, MiB, Milli, Node, NodeName, NodePool, Pool
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU: `device` is what the driver calls it (an NVML UUID), or its number where it is declared."""
+    """One GPU, or an instance of one that is divided by `mig`: `device` is what the driver calls it (an NVML UUID), or
+    its number where it is declared."""
 
     device: str
     type: GpuType | None = None
     memory: MiB | None = None
+    mig: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ def _node(machine: Machine, name: str, node_pool: NodePool, positions: list[int]
     gpus = [machine.gpus[position] for position in positions]
     memories = [gpu.memory for gpu in gpus if gpu.memory is not None]
     index = {position: i for i, position in enumerate(positions)}
+    mig = any(gpu.mig for gpu in gpus)  # which is a type of its own
     gpu_links = (tuple(index[position] for position in group if position in index) for group in machine.gpu_links)
     return Node(
         name=NodeName(name),
@@ -111,6 +114,8 @@ def _node(machine: Machine, name: str, node_pool: NodePool, positions: list[int]
         gpu_links=tuple(group for group in gpu_links if len(group) > 1),
         devices=tuple(gpu.device for gpu in gpus),
         declared=machine.declared,
+        gpu_parts=1 if mig else 0,
+        isolation=Isolation.MIG if mig else Isolation.UNKNOWN,
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
-from scheduler.model import GpuKey, Node, Pool
+from scheduler.errors import Unavailable
+from scheduler.model import GpuKey, MiB, Node, Pool
 from scheduler.telemetry.inventory import GpuUsage
 from scheduler.telemetry.machine import Gpu, Machine, cpus, divide, host, memory
 from scheduler.telemetry.sample import GpuSample
@@ -47,6 +49,12 @@ class MachineGpus(ABC):
         Never called by two threads at once.
         """
         return {}
+
+    def limit_memory(self, device: str, cgroup: Path, limit: MiB | None) -> None:
+        """Have the driver limit the memory of this GPU that the processes of a control group may use together; `None`:
+        no limit. Raises `Unavailable` where it does not.
+        """
+        raise Unavailable("These GPUs are declared.")
 
     @abstractmethod
     def close(self) -> None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import pynvml  # type: ignore[import-untyped]
@@ -22,7 +23,7 @@ from scheduler.model import GpuKey, GpuType, MiB, Node
 from scheduler.telemetry.inventory import GpuUsage
 from scheduler.telemetry.machine import Gpu, Machine, cpus, host, memory
 from scheduler.telemetry.machine_gpus import MachineGpus
-from scheduler.telemetry.processes import process
+from scheduler.telemetry.processes import process, runs
 from scheduler.telemetry.sample import GpuProcess, GpuSample, Throttle
 
 STALE = 60.0
@@ -36,12 +37,14 @@ _NO_GPUS = (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LO
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The usable GPUs of this machine, their NVML handles and numbers, and notes on the others."""
+    """The usable GPUs of this machine, their NVML handles and numbers, and notes on the others. `divided` are the
+    handles of the GPUs that MIG instances are parts of, by the instances' devices."""
 
     machine: Machine
     handles: Mapping[str, Any]
     numbers: Mapping[str, int]
     notes: tuple[str, ...]
+    divided: Mapping[str, Any]
 
 
 def find() -> Found | None:
@@ -78,6 +81,7 @@ def _find() -> Found | None:
     handles: dict[str, Any] = {}
     numbers: dict[str, int] = {}
     notes: list[str] = []
+    divided: dict[str, Any] = {}
     devices = [_ask(_handle_and_uuid, index) for index in range(count)]
     for index in visible(os.environ.get("CUDA_VISIBLE_DEVICES"), [device and device[1] for device in devices]):
         device = devices[index]
@@ -88,25 +92,43 @@ def _find() -> Found | None:
         name = pynvml.nvmlDeviceGetName(handle)
         mig = _ask(pynvml.nvmlDeviceGetMigMode, handle)
         if mig is not None and mig[0] == pynvml.NVML_DEVICE_MIG_ENABLE:
-            notes.append(
-                f"GPU {index} ({name}) is in MIG mode and is left out of the pool; "
-                f"`nvidia-smi -i {index} -mig 0` turns MIG off."
-            )
-            continue
-        space = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
-        gpus.append(Gpu(uuid, GpuType(short_name(name)), None if space is None else space.total // 2**20))
-        handles[uuid] = handle
-        numbers[uuid] = index
+            instances = dict(_instances(handle))
+            if not instances:
+                notes.append(
+                    f"GPU {index} ({name}) is in MIG mode, has no instances and is left out of the pool; create some, "
+                    f"or turn MIG off with `nvidia-smi -i {index} -mig 0`."
+                )
+            divided |= dict.fromkeys(instances, handle)
+        else:
+            instances = {uuid: handle}
+        gpus += [_gpu(each, of_it, mig=each in divided) for each, of_it in instances.items()]
+        handles |= instances
+        numbers |= dict.fromkeys(instances, index)
     if not gpus:
         why = " ".join(notes) or "CUDA_VISIBLE_DEVICES names no GPU of this machine; unset it."
         raise Unavailable(f"No GPU of this machine can be used. {why}")
     machine = Machine(host(), tuple(gpus), _links(list(handles.values())), cpus(), memory())
-    return Found(machine, handles, numbers, tuple(notes))
+    return Found(machine, handles, numbers, tuple(notes), divided)
 
 
 def _handle_and_uuid(index: int) -> tuple[Any, str]:
     handle = pynvml.nvmlDeviceGetHandleByIndex(index)
     return handle, pynvml.nvmlDeviceGetUUID(handle)
+
+
+def _instances(handle: Any) -> Iterable[tuple[str, Any]]:
+    """The MIG instances of a GPU: their UUIDs, by which CUDA_VISIBLE_DEVICES names them, and their handles."""
+    for index in range(_ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
+        instance = _ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, index)
+        if instance is not None:
+            yield pynvml.nvmlDeviceGetUUID(instance), instance
+
+
+def _gpu(device: str, handle: Any, *, mig: bool) -> Gpu:
+    """The name of an instance contains its profile: "NVIDIA A100-SXM4-40GB MIG 1g.5gb"."""
+    space = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    memory = None if space is None else space.total // 2**20
+    return Gpu(device, GpuType(short_name(pynvml.nvmlDeviceGetName(handle))), memory, mig)
 
 
 def _ask(question: Callable[..., Any], *about: Any) -> Any:
@@ -142,7 +164,8 @@ _MAKE = re.compile(r"\d+GB|HBM\d\w*|SXM\d*|PCIe|NVL\d*|Laptop|GPU|Max-Q|MIG|vGPU
 
 
 def short_name(name: str) -> str:
-    """The common name of a GPU: `A100` for "NVIDIA A100-SXM4-80GB", `RTX-4090` for "NVIDIA GeForce RTX 4090"."""
+    """The common name of a GPU: `A100` for "NVIDIA A100-SXM4-80GB", `RTX-4090` for "NVIDIA GeForce RTX 4090", and
+    `A100-1g.10gb` for a MIG instance of that profile."""
     words = re.sub(r"[\s_-]+", " ", name).split()
     kept = [word for word in words if word.lower() not in _BRANDS and not _MAKE.fullmatch(word)]
     return "-".join(kept) or name
@@ -183,8 +206,11 @@ class NvmlGpus(MachineGpus):
         self._identify = identify
         self._handles = found.handles
         self.numbers = found.numbers
-        self._devices = {_address(handle): device for device, handle in found.handles.items()}
-        self._events = _events(found.handles.values())
+        self._gpus = {**found.handles, **found.divided}
+        self._devices: dict[int | None, list[str]] = {}
+        for device, gpu in self._gpus.items():
+            self._devices.setdefault(_address(gpu), []).append(device)
+        self._events = _events({_address(gpu): gpu for gpu in self._gpus.values()}.values())
         self._known: Mapping[int, GpuProcess] = {}
         self.sample()
 
@@ -199,6 +225,17 @@ class NvmlGpus(MachineGpus):
             if (sample := latest.get(device)) is not None and sample.used is not None and sample.memory is not None
         }
 
+    def limit_memory(self, device: str, cgroup: Path, limit: MiB | None) -> None:
+        limits = pynvml.c_nvmlSetMemoryLimits_v1_t(
+            nameSpace=os.fsencode(cgroup),
+            softLimit=0 if limit is None else limit * 2**20,
+            hardLimit=pynvml.NVML_DEVICE_MEMORY_LIMIT_MAX if limit is None else limit * 2**20,
+        )
+        try:
+            pynvml.nvmlDeviceSetMemoryLimits_v1(self._handles[device], limits)
+        except pynvml.NVMLError as error:
+            raise Unavailable(f"{error}.".replace("..", ".")) from error
+
     def close(self) -> None:
         pynvml.nvmlShutdown()
 
@@ -206,7 +243,7 @@ class NvmlGpus(MachineGpus):
         xids = self._xids()
         latest: dict[str, GpuSample] = {}
         for device, handle in self._handles.items():
-            sample = self._sample(handle, tuple(xids.get(device, ())))
+            sample = self._sample(handle, self._gpus[device], tuple(xids.get(device, ())))
             if sample is not None:
                 latest[device] = sample
         self._known = {each.pid: each for sample in latest.values() for each in sample.processes}
@@ -214,17 +251,18 @@ class NvmlGpus(MachineGpus):
         self._sampled = time.monotonic()
         return latest
 
-    def _sample(self, handle: Any, xids: tuple[int, ...]) -> GpuSample | None:
-        """What a GPU reports; `None` where it is lost."""
+    def _sample(self, handle: Any, gpu: Any, xids: tuple[int, ...]) -> GpuSample | None:
+        """What a GPU reports, or an instance of `gpu`, which reports no power and nothing of its own about the state of
+        the hardware; `None` where it is lost."""
         try:
             space = _ask_present(pynvml.nvmlDeviceGetMemoryInfo, handle)
             busy = _ask_present(pynvml.nvmlDeviceGetUtilizationRates, handle)
         except _Lost:
             return None
         power = _ask(pynvml.nvmlDeviceGetPowerUsage, handle)
-        throttle = _ask(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+        throttle = _ask(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, gpu)
         corrected, uncorrected = (
-            _ask(pynvml.nvmlDeviceGetTotalEccErrors, handle, kind, pynvml.NVML_VOLATILE_ECC)
+            _ask(pynvml.nvmlDeviceGetTotalEccErrors, gpu, kind, pynvml.NVML_VOLATILE_ECC)
             for kind in (pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED)
         )
         return GpuSample(
@@ -232,20 +270,22 @@ class NvmlGpus(MachineGpus):
             used=None if space is None else space.used // 2**20,
             memory=None if space is None else space.total // 2**20,
             power=None if power is None else power / 1000,
-            temperature=_ask(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
+            temperature=_ask(pynvml.nvmlDeviceGetTemperature, gpu, pynvml.NVML_TEMPERATURE_GPU),
             throttle=None if throttle is None else Throttle(throttle),
             corrected=corrected,
             uncorrected=uncorrected,
             xids=xids,
-            reset_required=_reset_required(handle),
+            reset_required=_reset_required(gpu),
             processes=tuple(self._processes(handle)),
         )
 
     def _processes(self, handle: Any) -> Iterable[GpuProcess]:
-        for each in _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or ():
+        plain = _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or ()
+        of_mps = _ask(pynvml.nvmlDeviceGetMPSComputeRunningProcesses, handle) or ()
+        for pid, each in {each.pid: each for each in (*of_mps, *plain)}.items():
             used = None if each.usedGpuMemory is None else each.usedGpuMemory // 2**20
-            known = self._known.get(each.pid)
-            yield self._identify(each.pid, used) if known is None else replace(known, memory=used)
+            known = self._known.get(pid)
+            yield replace(known, memory=used) if known is not None and runs(known) else self._identify(pid, used)
 
     def _xids(self) -> Mapping[str, list[int]]:
         """The errors that the driver has reported since they were last read, by device."""
@@ -256,9 +296,9 @@ class NvmlGpus(MachineGpus):
             event = _ask(pynvml.nvmlEventSetWait_v2, self._events, 0)
             if event is None:
                 break
-            device = self._devices.get(_address(event.device))
-            if device is not None and event.eventType == pynvml.nvmlEventTypeXidCriticalError:
-                found.setdefault(device, []).append(event.eventData)
+            if event.eventType == pynvml.nvmlEventTypeXidCriticalError:
+                for device in self._devices.get(_address(event.device), ()):
+                    found.setdefault(device, []).append(event.eventData)
         return found
 
 

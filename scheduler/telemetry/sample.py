@@ -36,7 +36,10 @@ SLOWING = (
 class GpuProcess:
     """A process that uses a GPU, and whose it says that it is: `job_id` of a worker, or `user` and `server` of a
     notebook server. Who trusts that must check it, because users can set their environment. On a cluster, `pod` is the
-    UID of its pod, which says reliably whose it is: `job_id` of a worker, or `session`."""
+    UID of its pod, which says reliably whose it is: `job_id` of a worker, or `session`.
+
+    `started` tells it from a later process with the same number, and `uid` is the system user that it runs as.
+    """
 
     pid: int
     memory: MiB | None = None
@@ -45,6 +48,8 @@ class GpuProcess:
     server: str | None = None
     pod: str | None = None
     session: SessionId | None = None
+    started: int | None = None
+    uid: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

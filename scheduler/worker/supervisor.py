@@ -133,6 +133,7 @@ def _start(folder: str, spec: dict[str, Any]) -> int | None:
         write_exit(folder, {"exit_code": None, "reason": "it was stopped before it started."})
         return None
     log = os.open(os.path.join(folder, "log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    _join(spec.get("cgroup"), log)
     try:
         worker = subprocess.Popen(
             spec["command"],
@@ -156,6 +157,17 @@ def _start(folder: str, spec: dict[str, Any]) -> int | None:
     _write(folder, "status.json", status, durably=False)  # of no use after the machine has failed
     worker.returncode = 0  # it is waited for below, not by subprocess
     return worker.pid
+
+
+def _join(group: str | None, log: int) -> None:
+    """Join the control group whose processes share a limit of GPU memory; the worker inherits it."""
+    if not group:
+        return
+    try:
+        with open(os.path.join(group, "cgroup.procs"), "w") as file:
+            file.write("0")
+    except OSError as error:
+        os.write(log, f"[The driver's limit of GPU memory does not apply to this worker: {error}.]\n".encode())
 
 
 # -- until the end ------------------------------------------------------------------------------------------

@@ -66,6 +66,7 @@ class Service:
         self.work = folder / "work"
         self.work.mkdir()
         self.options = options
+        self.module = "scheduler.service.app"
         self.log = folder / "service.log"
         self.process: subprocess.Popen[bytes] | None = None
         self.spawned: list[subprocess.Popen[bytes]] = []
@@ -82,7 +83,7 @@ class Service:
 
     def spawn(self, *options: str, files: int | None = None) -> subprocess.Popen[bytes]:
         """Start it; `files` limits its open files."""
-        command = [sys.executable, "-m", "scheduler.service.app", *self.options, *options]
+        command = [sys.executable, "-m", self.module, *self.options, *options]
         limit = [] if files is None else ["sh", "-c", f'ulimit -n {files}; exec "$0" "$@"']
         with self.log.open("ab") as log:
             process = subprocess.Popen(

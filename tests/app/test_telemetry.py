@@ -19,12 +19,12 @@ class Gpus:
     """What the driver reports from now on."""
 
     def __init__(self, file: Path) -> None:
-        self._file = file
+        self.file = file
 
     def report(self, *gpus: str) -> None:
-        new = self._file.with_suffix(".new")
+        new = self.file.with_suffix(".new")
         new.write_text(gpus_file(*gpus))
-        new.rename(self._file)
+        new.rename(self.file)
 
 
 @pytest.fixture

@@ -268,6 +268,7 @@ SERVICE_SETTINGS = {
     "pool_file": SERVICE + "node_pools_share_the_gpus_of_a_machine",
     "auth": SERVICE + "auth_by_the_state_folders_token_or_by_a_hub",
     "jobs_as": SERVICE + "jobs_as_owner_needs_root_and_a_folder_that_owners_can_access",
+    "gpu_isolation": "app/test_gpu_isolation.py::test_gpu_isolation_chooses_what_is_in_force",
     "engine": SERVICE + "the_engine_is_one_that_is_installed",
     "scrape_token": SERVICE + "the_scrape_token_reads_the_metrics_and_nothing_else",
     "dcgm_mapping_dir": "app/test_telemetry.py::test_dcgm_mapping_dir_has_the_jobs_of_each_gpu",

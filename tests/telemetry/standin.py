@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-A100 = "NVIDIA A100-SXM4-80GB|GPU-{0}|81920|1024|37|0|0|-1"
+A100 = "NVIDIA A100-SXM4-80GB|GPU-{0}|81920|1024|37|{1}|0|-1"
 
 
 def reporting(
@@ -22,10 +22,11 @@ def reporting(
     recovery: int = 0,
     xid: int = 0,
     pid: int = 0,
+    mig: int = 0,
 ) -> str:
     """The line of a GPU that reports all of this; a `recovery` of -1 is a GPU that is lost."""
     more = (round(power * 1000), temperature, throttle, corrected, uncorrected, recovery, xid, pid)
-    return "|".join((A100.format(gpu), *map(str, more)))
+    return "|".join((A100.format(gpu, mig), *map(str, more)))
 
 
 def gpus_file(*gpus: str) -> str:

@@ -16,6 +16,7 @@ from tests.telemetry.standin import library
 
 __all__ = ["library"]
 
+MIG = "NVIDIA A100-SXM4-80GB|GPU-mig|81920|0|0|1|0|-1"
 A100 = "NVIDIA A100-SXM4-80GB|GPU-{0}|81920|1024|37|0|{1}|-1"
 
 ASK = """
@@ -101,12 +102,26 @@ def test_types_that_differ_are_nodes_of_their_own(driver: Driver) -> None:
     ]
 
 
-def test_a_gpu_divided_by_mig_stays_out_and_says_why(driver: Driver) -> None:
-    mig = "NVIDIA A100-SXM4-80GB|GPU-mig|81920|0|0|1|0|-1"
-    found = driver(A100.format(0, 0), mig, A100.format(2, 0))
+def test_a_gpu_in_mig_mode_without_instances_stays_out_and_says_why(driver: Driver) -> None:
+    found = driver(A100.format(0, 0), MIG, A100.format(2, 0))
     assert [device for node in found["nodes"] for device in node["devices"]] == ["GPU-0", "GPU-2"]
-    assert "`nvidia-smi -i 1 -mig 0` turns MIG off" in found["notes"][0]
+    assert "has no instances" in found["notes"][0]
+    assert "`nvidia-smi -i 1 -mig 0`" in found["notes"][0]
     assert found["notes"][0] in found["log"]
+
+
+def test_the_instances_of_a_gpu_in_mig_mode_are_gpus_of_a_type_of_their_own(driver: Driver) -> None:
+    small = [f"+NVIDIA A100-SXM4-80GB MIG 1g.10gb|MIG-{n}|9728|100" for n in range(2)]
+    build, whole, divided, large = driver(
+        A100.format(0, 0), A100.format(1, 0), MIG, *small, "+NVIDIA A100-SXM4-80GB MIG 3g.40gb|MIG-2|40192|0"
+    )["nodes"]
+    assert (build["devices"], whole["devices"]) == (["GPU-0"], ["GPU-1"])
+    assert (whole["gpu_parts"], whole["isolation"]) == (0, "unknown")
+    assert divided["name"].endswith("-train:a100-1g.10gb")
+    assert (divided["gpus"], divided["gpu_type"], divided["gpu_memory"]) == (2, "A100-1g.10gb", 9728)
+    assert (divided["devices"], divided["gpu_links"]) == (["MIG-0", "MIG-1"], [])
+    assert (divided["gpu_parts"], divided["isolation"]) == (1, "mig")
+    assert (large["devices"], large["gpu_type"]) == (["MIG-2"], "A100-3g.40gb")
 
 
 def test_a_gpu_that_is_lost_stays_out_and_the_others_work(driver: Driver) -> None:

@@ -23,6 +23,8 @@ from tests.telemetry.standin import gpus_file, library, reporting
 
 __all__ = ["library"]
 
+NAME = "NVIDIA A100-SXM4-80GB"
+
 ROUNDS = """
 import json, os, sys
 from dataclasses import asdict
@@ -126,6 +128,21 @@ def test_a_process_says_which_job_or_server_it_belongs_to(rounds: Rounds, tmp_pa
         (None, None, None),
     ]
     assert claims[0]["memory"] == 1024
+
+
+def test_a_mig_instance_has_its_own_memory_and_processes_and_the_state_of_its_gpu(rounds: Rounds) -> None:
+    """Also the processes that MPS serves."""
+    pid = os.getpid()
+    instances = (f"+{NAME} MIG 1g.10gb|MIG-0|9728|512", f"*{pid}|300|0", f"*{pid + 1}|212|1", f"+{NAME} MIG|MIG-1|9|0")
+    healthy, failing = (reporting(0, corrected=3, mig=1, uncorrected=bad, pid=pid + 2) for bad in (0, 1))
+    found, failed = rounds((0, gpus_file(healthy, *instances)), (5, gpus_file(failing, *instances)))
+    sample = found["samples"]["MIG-0"]
+    assert (sample["utilisation"], sample["used"], sample["memory"], sample["power"]) == (None, 512, 9728, None)
+    assert (sample["temperature"], sample["corrected"]) == (61, 3)
+    assert sorted((each["pid"], each["memory"]) for each in sample["processes"]) == [(pid, 300), (pid + 1, 212)]
+    assert found["samples"]["MIG-1"]["processes"] == []
+    assert found["failures"] == {}
+    assert failed["failures"].keys() == {"MIG-0", "MIG-1"}
 
 
 def test_a_gpu_that_fails_gets_no_work_until_it_recovers(rounds: Rounds) -> None:

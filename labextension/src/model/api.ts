@@ -431,6 +431,14 @@ export interface IdleExceptionEntry {
   action: IdleAction | null;
 }
 
+/**
+ * What stands between the workloads that have parts of one GPU.
+ *
+ * memory-limit is time-slicing with limits of the driver; watcher is time-slicing where the scheduler ends those
+ * that use more memory than they have been given.
+ */
+export type Isolation = 'unknown' | 'mig' | 'mps' | 'time-slicing' | 'memory-limit' | 'watcher';
+
 /** Unfinished jobs: running includes those that start, stopping also those that save and pause. */
 export interface JobCounts {
   running: number;
@@ -695,6 +703,8 @@ export interface NodeView {
   declared: boolean;
   /** into how many parts each GPU is divided: 1: it is given whole; 0: any share of it is given */
   gpu_parts: number;
+  /** what stands between workloads that have parts of one GPU */
+  isolation: Isolation;
   gpus: GpuView[];
 }
 
@@ -1088,6 +1098,8 @@ export interface SessionView {
   taken_since: number | null;
   /** max_duration: it has run for the longest time that a session may last */
   stops_because: 'idle' | 'max_duration' | null;
+  /** what its kernels use too much of a shared GPU's memory; empty: nothing */
+  memory_warning: string;
   /** its place in line for GPUs, from 1; null: it does not wait in line */
   position: number | null;
   /** when its GPUs are likely to be free; null: that depends on a session without a known end */

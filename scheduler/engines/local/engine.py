@@ -39,6 +39,7 @@ from scheduler.engines.local.folders import (
     WorkerFolder,
     WorkerRecord,
 )
+from scheduler.engines.local.gpuparts import GpuParts
 from scheduler.engines.local.launcher import Launcher
 from scheduler.engines.local.ports import Ports
 from scheduler.engines.local.processes import clear, ended, terminate
@@ -46,6 +47,7 @@ from scheduler.engines.rendezvous import Rendezvous, needs
 from scheduler.errors import Unavailable
 from scheduler.files.blobs import Blobs
 from scheduler.model import AttemptKey, Fault, JobId, SessionId
+from scheduler.telemetry import CGROUP, GpuIsolation
 
 _log = logging.getLogger(__name__)
 
@@ -62,15 +64,24 @@ Key = tuple[JobId, int, int]
 class LocalEngine(Engine):
     """Runs workers on this machine. `state_dir` belongs to this engine alone while it is open.
 
-    With `as_owner` each job runs as the system user who owns it, which only root can do.
+    With `as_owner` each job runs as the system user who owns it, which only root can do. `isolation` keeps workers and
+    sessions to their parts of GPUs.
     """
 
-    def __init__(self, state_dir: Path, *, log_limit: int = LOG_LIMIT, as_owner: bool = False) -> None:
+    def __init__(
+        self,
+        state_dir: Path,
+        *,
+        log_limit: int = LOG_LIMIT,
+        as_owner: bool = False,
+        isolation: GpuIsolation | None = None,
+    ) -> None:
         self._folders = Folders(state_dir)
         self.files = JobFolders(self._folders)
         self._blobs = Blobs(self._folders.state_dir)
         self._log_limit = log_limit
         self._as_owner = as_owner
+        self._parts = GpuParts(isolation or GpuIsolation(None, self._folders.state_dir))
         self._launcher = Launcher(self._folders.state_dir)
         self.ports = Ports(ADDRESS)
         self._report: Report | None = None
@@ -138,11 +149,13 @@ class LocalEngine(Engine):
         attempt.mark()
         for rank in range(rendezvous.size):
             spec = worker_spec(launch, rank, rendezvous)
+            isolating = self._parts.of_worker(launch, rank)
             attempt.worker(rank).write_spec(
                 {
                     "command": command(spec),
                     "cwd": str(job.work),
-                    "env": environment(spec, job, os.environ, owner),
+                    "env": environment(spec, job, os.environ, owner, isolating),
+                    "cgroup": isolating.get(CGROUP, ""),
                     "ports": rendezvous.ports,
                     "user": owner and {"user": owner.uid, "group": owner.gid, "extra_groups": owner.groups},
                     "grace": launch.program.grace,
@@ -238,6 +251,7 @@ class LocalEngine(Engine):
         job, attempt, rank = key
         if record.unclean:
             clear(self._worker(key).status, identifying(job, attempt, rank, self._folders.job(job)))
+        self._parts.release_worker(*key)
         folder = self._folders.attempt(job, attempt)
         if not any(worker.read().state in _TO_COME for _, worker in folder.workers()):
             folder.unmark()
@@ -260,10 +274,11 @@ class LocalEngine(Engine):
 
     async def seat(self, seat: Seat) -> Grant:
         """Grant a session its GPUs by its environment: servers are not processes of this engine."""
-        return Grant(visible(seat.workers, seat.nodes))
+        isolating = await asyncio.to_thread(self._parts.of_session, seat)
+        return Grant({**visible(seat.workers, seat.nodes), **isolating})
 
     async def unseat(self, session: SessionId) -> None:
-        pass
+        await asyncio.to_thread(self._parts.release_session, session)
 
     # -- after a restart ------------------------------------------------------------------------------------
 
@@ -283,6 +298,7 @@ class LocalEngine(Engine):
                 for rank in range(size):
                     await self._give_up((job, attempt, rank), error)
         await asyncio.to_thread(self._folders.note_boot)
+        await asyncio.to_thread(self._parts.sweep)
         return frozenset(never)
 
     async def _find(self, job: JobId, attempt: int, size: int) -> bool:

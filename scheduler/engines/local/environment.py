@@ -41,9 +41,14 @@ _FILES = Path(worker.__file__).parent
 
 
 def environment(
-    spec: WorkerSpec, folder: JobFolder, inherited: Mapping[str, str], owner: Account | None = None
+    spec: WorkerSpec,
+    folder: JobFolder,
+    inherited: Mapping[str, str],
+    owner: Account | None = None,
+    isolating: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The complete environment of a worker, which runs as `owner` or else as the scheduler's user."""
+    """The complete environment of a worker, which runs as `owner` or else as the scheduler's user. The variables
+    `isolating` keep it to its part of a GPU."""
     kept = _KEPT if owner else _KEPT | _PERSONAL
     free = {
         **{name: value for name, value in inherited.items() if name in kept or name.startswith("LC_")},
@@ -57,6 +62,7 @@ def environment(
     return {
         **free,
         **spec.own,
+        **(isolating or {}),
         "RUNAI_CHECKPOINT_DIR": str(folder.checkpoint),
         "RUNAI_OUTPUT_DIR": str(folder.output),
     }
