@@ -65,7 +65,10 @@ class NodeGpusHandler(GpusBase):
             owners = [self.owner(each, key) for each in sample.processes]
             processes = [process_view(*each, access) for each in zip(sample.processes, owners, strict=True)]
             gpus.append(measures(gpu, sample, failures.get(gpu), processes))
-        self.answer(NodeGpus(node=found.name, measured=bool(samples) and not declared, declared=declared, gpus=gpus))
+        measured = bool(samples) and not declared
+        self.answer(
+            NodeGpus(node=found.name, measured=measured, declared=declared, isolation=found.isolation, gpus=gpus)
+        )
 
 
 class GpuHistoryHandler(GpusBase):

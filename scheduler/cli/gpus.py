@@ -7,6 +7,7 @@ from datetime import datetime
 
 from scheduler.cli.connect import connect
 from scheduler.cli.text import Screen
+from scheduler.model import Isolation
 from scheduler.schema import GpuHistory, GpuMeasures, GpuPoint, GpuProcessView, NodeGpus
 
 POINTS = 30
@@ -61,6 +62,17 @@ def _show_now(found: NodeGpus, screen: Screen) -> None:
         ],
         right=["GPU", "BUSY", "POWER", "TEMPERATURE"],
     )
+    if found.isolation in SHARING:
+        screen.line(f"GPU sharing: {SHARING[found.isolation]}")
+
+
+SHARING = {
+    Isolation.MIG: "MIG instances have their own memory and processors.",
+    Isolation.MEMORY_LIMIT: "the driver limits the GPU memory of each part.",
+    Isolation.MPS: "MPS limits the GPU memory of each process; an error in one can end the others.",
+    Isolation.WATCHER: "work that uses more GPU memory than its part is warned and then ended.",
+    Isolation.TIME_SLICING: "nothing limits the GPU memory of a part.",
+}
 
 
 def _show_history(found: GpuHistory, screen: Screen) -> None:

@@ -59,7 +59,7 @@ class Node:
     schedulable: bool = True
     devices: tuple[str, ...] = ()
     declared: bool = False
-    foreign: ForeignUse = ForeignUse()
+    foreign: ForeignUse = field(default_factory=ForeignUse)
     slowness: tuple[tuple[int, Milli], ...] = ()
     failing: tuple[tuple[int, str], ...] = ()
     gpu_parts: int = 0

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from scheduler.model import Isolation
 from scheduler.schema.wire import Wire
 
 
@@ -41,6 +42,9 @@ class NodeGpus(Wire):
     node: str
     measured: bool = Field(description="false if the use of these GPUs is not measured, as of declared ones")
     declared: bool = Field(False, description="the figures are those that the pool file declares: nothing is measured")
+    isolation: Isolation = Field(
+        Isolation.UNKNOWN, description="what stands between workloads that have parts of one GPU"
+    )
     gpus: list[GpuMeasures]
 
 

@@ -271,7 +271,7 @@ async def _running(
         ends.push_async_callback(_cancel, asyncio.create_task(api.inventory.forever()))
         ends.push_async_callback(_cancel, asyncio.create_task(Schedules(api).forever()))
         ends.push_async_callback(_cancel, asyncio.create_task(Notices(api, delivery).forever()))
-        ends.push_async_callback(_cancel, asyncio.create_task(GpuMemoryWatcher(api).forever()))
+        ends.push_async_callback(_cancel, asyncio.create_task(GpuMemoryWatcher(api, ours.inventory).forever()))
         if options.dcgm_mapping_dir:
             mapping = DcgmMapping(controller, ours.inventory, Path(options.dcgm_mapping_dir))
             ends.push_async_callback(_cancel, asyncio.create_task(mapping.forever()))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from scheduler.controller.gpumemory import WATCHED, Excess, Key, asked_to_end, excesses, uses
 from scheduler.errors import RunaiError
 from scheduler.model import GpuKey, JobId, SessionId, UserName
-from scheduler.telemetry import GpuSample
+from scheduler.telemetry import GpuSample, Inventory
 
 if TYPE_CHECKING:
     from scheduler.api.context import Context
@@ -35,8 +35,9 @@ log = logging.getLogger(__name__)
 class GpuMemoryWatcher:
     """Runs beside the service."""
 
-    def __init__(self, api: Context) -> None:
+    def __init__(self, api: Context, inventory: Inventory) -> None:
         self._api = api
+        self._inventory = inventory
         self._excesses: Mapping[Key, Excess] = {}
         self._seen: Mapping[GpuKey, GpuSample] = {}
         self._ended: dict[SessionId, tuple[str, float]] = {}
@@ -54,7 +55,7 @@ class GpuMemoryWatcher:
     async def look(self, now: float) -> None:
         """Warn, withdraw warnings, and end those that were warned for long enough, by the samples that are new."""
         book = self._api.book
-        samples = self._api.inventory.samples([node for node in book.nodes if node.isolation in WATCHED])
+        samples = self._inventory.samples([node for node in book.nodes if node.isolation in WATCHED])
         new = {gpu: sample for gpu, sample in samples.items() if sample is not self._seen.get(gpu)}
         users = {job.user for job in book.holding.values()} | {session.user for session in book.sessions.values()}
         used = uses(book, new, await asyncio.to_thread(_accounts, users) if new else {})
@@ -72,11 +73,11 @@ class GpuMemoryWatcher:
             self._api.controller.exceeded(id, attempt, excess.now.in_words("Used"))
             return
         process = excess.now.largest
-        if await asyncio.to_thread(self._api.inventory.end, process, force=excess.asked):
+        if await asyncio.to_thread(self._inventory.end, process, force=excess.asked):
             words = f"Process {process.pid} was ended. {excess.now.in_words('Its kernels used')}"
             log.info("Session %s: %s", id, words)
             self._ended[SessionId(id)] = words, now + TOLD
-        else:
+        elif not excess.asked:
             log.warning("Process %d of session %s could not be ended.", process.pid, id)
         self._excesses = {**self._excesses, excess.key: asked_to_end(excess, now)}
 

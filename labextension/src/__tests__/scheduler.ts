@@ -88,7 +88,7 @@ export class Scheduler implements ITransport {
   readonly chosen: NoticesChoice[] = [];
   tested: NoticesTested = { delivered: true, message: 'The test notice was accepted.' };
   gpuUse: JobGpuUse = { attempt: 1, since: 0, until: 0, step: 0, held: 0, declared: false, shared: false, gpus: [] };
-  gpus: NodeGpus = { node: 'n1', measured: false, declared: false, gpus: [] };
+  gpus: NodeGpus = { node: 'n1', measured: false, declared: false, isolation: 'unknown', gpus: [] };
   history: GpuHistory = {
     node: 'n1',
     gpu: 0,

@@ -126,6 +126,7 @@ export function aSession(id: string, change: Partial<SessionView> = {}): Session
     requested: 900,
     started: 900,
     idle_since: null,
+    memory_warning: '',
     stops_at: null,
     stops_because: null,
     takes_back: false,

@@ -5,6 +5,7 @@ import { LineChart } from '../components/linechart';
 import type { GpuHistory, GpuMeasures, GpuPoint, GpuView, NodeView } from '../model/api';
 import type { Client } from '../model/client';
 import { amount, clock, gib, percent } from '../model/format';
+import { isolationWords } from '../model/isolation';
 import type { Trans } from '../trans';
 import { niceCeiling } from './barchart';
 import { Choice } from './choice';
@@ -30,8 +31,10 @@ export function NodeGpus({ node, client }: { node: NodeView; client: Client }): 
   const read = useCallback(() => client.nodeGpus(node.name), [client, node.name]);
   const [found, problem] = useReading(read, NOW);
   const measured = found !== null && (found.measured || found.declared);
+  const isolation = isolationWords(node.isolation, trans);
   return (
     <>
+      {isolation && <p className="runai-Gpus-hint">{trans.__('GPU sharing: %1', isolation)}</p>}
       {measured && (
         <div className="runai-Find">
           <Choice

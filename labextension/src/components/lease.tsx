@@ -1,8 +1,9 @@
 /** The GPUs leased to the caller's notebook servers. */
 import type { ReactElement } from 'react';
-import type { GpuView, PoolView, SessionView } from '../model/api';
+import type { GpuView, Isolation, PoolView, SessionView } from '../model/api';
 import { amount, gib, percent, ranges } from '../model/format';
 import { idleWords } from '../model/idle';
+import { isolationWords } from '../model/isolation';
 import { useTrans } from './hooks';
 
 export interface LeaseProps {
@@ -55,8 +56,14 @@ export function Lease({ session, pool, title }: LeaseProps): ReactElement {
         {session.gpus > 0 &&
           session.declared &&
           !measured &&
-          trans.__('This GPU is declared; its use is not measured.')}
+          trans.__('This GPU is declared; its use is not measured.')}{' '}
+        {session.gpus % 1 > 0 && isolationWords(isolationOf(pool, session), trans)}
       </div>
+      {session.memory_warning && (
+        <div className="runai-Hint" role="alert">
+          {session.memory_warning}
+        </div>
+      )}
     </div>
   );
 }
@@ -104,6 +111,10 @@ function LeasedGpu({ node, index, share, pool }: LeasedGpuProps): ReactElement {
       )}
     </div>
   );
+}
+
+function isolationOf(pool: PoolView | null, session: SessionView): Isolation {
+  return pool?.nodes.find(({ name }) => name === session.workers[0]?.node)?.isolation ?? 'unknown';
 }
 
 function gpuOf(pool: PoolView | null, node: string, index: number): GpuView | undefined {

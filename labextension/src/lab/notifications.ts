@@ -2,9 +2,9 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { Notification } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import type { SessionView } from '../model/api';
 import { noticeOf, SUCCESSES } from '../model/endings';
 import { idleWords } from '../model/idle';
-import type { Trans } from '../trans';
 import { DOMAIN } from './domain';
 import { followInterruptions } from './interruptions';
 import { IJobActions, IPoolModel } from './tokens';
@@ -13,7 +13,7 @@ const ID = 'jupyter-runai:notifications';
 
 export const notificationsPlugin: JupyterFrontEndPlugin<void> = {
   id: ID,
-  description: 'Notifies the user when a job is paused or has ended, and before a server is stopped.',
+  description: 'Notifies the user when a job is paused or has ended, and of warnings about their servers.',
   autoStart: true,
   requires: [IPoolModel, IJobActions],
   optional: [ISettingRegistry, ITranslator],
@@ -44,7 +44,8 @@ export const notificationsPlugin: JupyterFrontEndPlugin<void> = {
       },
       () => undefined // without its schema the setting is unavailable
     );
-    followIdle(model, trans);
+    followSessions(model, session => idleWords(session, trans));
+    followSessions(model, session => session.memory_warning);
     followInterruptions(model, actions, trans, () => pauses);
     model.jobEnded.connect((_, job) => {
       const notice = wanted ? noticeOf(job, model.state.jobs.values(), trans, successes) : null;
@@ -59,13 +60,13 @@ export const notificationsPlugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** Says that a server of the user is idle, and what happens to it, as long as that is so. */
-function followIdle(model: IPoolModel, trans: Trans): void {
+/** Tells the user about a server of theirs, as long as there is something to tell. */
+function followSessions(model: IPoolModel, words: (session: SessionView) => string): void {
   const shown = new Map<string, { text: string; notice: string }>();
   model.stateChanged.connect(() => {
     const { sessions, me } = model.state;
     const mine = sessions.filter(session => session.user === me?.name && session.state === 'leased');
-    const texts = new Map(mine.map(session => [session.id, idleWords(session, trans)]));
+    const texts = new Map(mine.map(session => [session.id, words(session)]));
     for (const [id, { text, notice }] of shown) {
       if (texts.get(id) !== text) {
         Notification.dismiss(notice);

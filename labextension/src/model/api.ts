@@ -676,6 +676,8 @@ export interface NodeGpus {
   measured: boolean;
   /** the figures are those that the pool file declares: nothing is measured */
   declared: boolean;
+  /** what stands between workloads that have parts of one GPU */
+  isolation: Isolation;
   gpus: GpuMeasures[];
 }
 

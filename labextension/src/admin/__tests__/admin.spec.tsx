@@ -97,6 +97,7 @@ const node = {
   schedulable: true,
   drained: null,
   gpu_parts: 0,
+  isolation: 'unknown' as const,
   declared: true
 };
 

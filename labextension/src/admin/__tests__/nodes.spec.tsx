@@ -22,6 +22,7 @@ const node: NodeView = {
   schedulable: true,
   drained: null,
   gpu_parts: 0,
+  isolation: 'watcher',
   declared: false,
   gpus: []
 };
@@ -151,12 +152,13 @@ const point = (start: number, utilisation: number, xid: number | null = null): G
 it('shows what a GPU reports, why it gets no work, and its history, with gaps where it was not measured', async () => {
   const [scheduler, model] = await page(true, scheduler => {
     scheduler.pool = { ...scheduler.pool, nodes: [{ ...node, gpus: [gpu] }] };
-    scheduler.gpus = { node: 'n1', measured: true, declared: false, gpus: [measures] };
+    scheduler.gpus = { node: 'n1', measured: true, declared: false, isolation: 'watcher', gpus: [measures] };
     const points = [point(0, 0), point(10, 0.5), point(1800, 1, 79), point(1810, 0)];
     scheduler.history = { ...scheduler.history, points };
   });
   fireEvent.click(screen.getByRole('button', { name: 'n1' }));
   await screen.findByText('Gets no work. Xid 79: GPU has fallen off the bus.');
+  await screen.findByText('GPU sharing: Work that uses more GPU memory than its part is warned and then ended.');
   await screen.findByText('37% · 1 of 80 GiB · 250 W · 61 °C');
   await screen.findByText('2.2 × slower than GPUs of its type');
   await screen.findByText('slowed down now: power cap · 2 corrected memory errors · 1 process outside the pool');

@@ -125,6 +125,7 @@ it('shows to which job an idle server lends its GPUs, since when, and that it ge
     schedulable: true,
     drained: null,
     gpu_parts: 0,
+    isolation: 'unknown',
     declared: true,
     gpus: [gpu]
   };

@@ -298,9 +298,10 @@ describe('the panel', () => {
     model.dispose();
   });
 
-  it('shows the use of a GPU if it is measured', async () => {
+  it('shows the use of a shared GPU if it is measured, and what limits its memory', async () => {
     const [, model] = await panel(scheduler => {
-      scheduler.sessions = [aSession('s1', { declared: false })];
+      const workers = [{ rank: 0, node: 'box-build', gpus: [0], share: 0.5 }];
+      scheduler.sessions = [aSession('s1', { declared: false, gpus: 0.5, workers, memory_warning: 'Too much.' })];
       scheduler.pool = {
         ...scheduler.pool,
         declared: false,
@@ -313,6 +314,7 @@ describe('the panel', () => {
             schedulable: true,
             drained: null,
             gpu_parts: 0,
+            isolation: 'memory-limit',
             declared: false,
             gpus: [
               {
@@ -336,6 +338,8 @@ describe('the panel', () => {
     expect(within(mine).getByRole('meter').getAttribute('aria-valuenow')).toBe('0.23');
     expect(mine.textContent).toContain('6 GiB');
     expect(mine.textContent).not.toContain('eclared');
+    expect(mine.textContent).toContain('The driver limits the GPU memory of each part.');
+    expect(within(mine).getByRole('alert').textContent).toBe('Too much.');
     model.dispose();
   });
 

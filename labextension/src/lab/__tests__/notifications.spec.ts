@@ -63,6 +63,25 @@ it('warns that my idle server will be stopped, and withdraws that when it is use
   model.dispose();
 });
 
+it('warns that my kernels use more GPU memory than my part, and tells what was ended', async () => {
+  const scheduler = new Scheduler();
+  const model = new PoolModel(scheduler, { firstDelay: 1, longestDelay: 1, gather: 1, figures: 1 });
+  await notificationsPlugin.activate({} as JupyterFrontEnd, model, {} as IJobActions, null, null);
+  await act(async () => model.start());
+  const texts = () => Notification.manager.notifications.map(one => one.message);
+  const told = (id: string, user: string, memory_warning: string) =>
+    scheduler.tell('session.state', id, { session: aSession(id, { user, memory_warning }) });
+
+  told('s2', 'ben', 'Its kernels use 9 GiB of GPU memory; 8 GiB were given.');
+  told('s1', 'ada', 'Its kernels use 12 GiB of GPU memory; 8 GiB were given.');
+  await waitFor(() => expect(texts()).toEqual(['Its kernels use 12 GiB of GPU memory; 8 GiB were given.']));
+  told('s1', 'ada', 'Process 42 was ended.');
+  await waitFor(() => expect(texts()).toEqual(['Process 42 was ended.']));
+  told('s1', 'ada', '');
+  await waitFor(() => expect(texts()).toEqual([]));
+  model.dispose();
+});
+
 it('notifies me of the successes that my settings choose, as soon as I change them', async () => {
   const scheduler = new Scheduler();
   const model = new PoolModel(scheduler, { firstDelay: 1, longestDelay: 1, gather: 1, figures: 1 });
