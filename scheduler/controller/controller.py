@@ -88,7 +88,6 @@ class Controller:
         self.expect_stop, self.warn_sessions = self._sessions.expect_stop, self._sessions.warn
         self.lend_session, self.take_back_session = self._sessions.lend, self._sessions.take_back
         self.recall_session, self.sessions_in_line = self._sessions.recall, self._sessions.in_line
-        self.sessions_in_line = self._sessions.in_line
         self._deletion = Deletion(self._writer, store, backend.files, clock)
         self._forecaster = Forecaster(self._forecast, self._publish_forecast, clock)
         self._checkpoints = Checkpoints(backend.files, lambda: self._decided.holding.values(), self._jobs.saved)

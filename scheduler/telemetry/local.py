@@ -60,8 +60,7 @@ class LocalInventory(Inventory):
     def nodes(self, pool: Pool) -> tuple[Node, ...]:
         nodes, failures = self._gpus.nodes(pool), self._sampler.failures if self._sampler else {}
         if self._isolation.current is not Isolation.UNKNOWN:
-            shared = self._isolation.current
-            nodes = tuple(each if each.gpu_parts else replace(each, isolation=shared) for each in nodes)
+            nodes = tuple(with_isolation(node, self._isolation.current) for node in nodes)
         return tuple(without_failing(node, failures) for node in nodes) if failures else nodes
 
     def usage(self, nodes: Iterable[Node]) -> Mapping[GpuKey, GpuUsage]:
@@ -91,6 +90,14 @@ class LocalInventory(Inventory):
     def _gpus(self) -> MachineGpus:
         assert self._found is not None, "The inventory is not open."
         return self._found
+
+
+def with_isolation(node: Node, isolation: Isolation) -> Node:
+    """The node with what keeps workloads to parts of its GPUs: nothing does where their memory is unknown. MIG
+    instances are not shared."""
+    if node.gpu_parts:
+        return node
+    return replace(node, isolation=isolation if node.gpu_memory else Isolation.TIME_SLICING)
 
 
 def without_failing(node: Node, failures: Mapping[str, str]) -> Node:

@@ -141,7 +141,7 @@ def _gpus() -> NvmlGpus:
     said = ""
     while True:
         try:
-            found = find()
+            found = find(instances=False)  # of which the device plugin tells nobody who has which
             sentence = "NVML finds no GPU here."
         except Unavailable as error:
             found, sentence = None, error.sentence

@@ -47,8 +47,9 @@ class Found:
     divided: Mapping[str, Any]
 
 
-def find() -> Found | None:
-    """Query NVML; None where there are no GPUs. Raises `Unavailable` where there are some that cannot be used."""
+def find(*, instances: bool = True) -> Found | None:
+    """Query NVML; None where there are no GPUs. Without `instances`, those in MIG mode are left out. Raises
+    `Unavailable` where there are some that cannot be used."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
@@ -57,7 +58,7 @@ def find() -> Found | None:
         raise _broken(error) from error
     found = None
     try:
-        found = _find()
+        found = _find(instances)
     except pynvml.NVMLError as error:
         raise _broken(error) from error
     finally:
@@ -73,7 +74,7 @@ def _broken(error: pynvml.NVMLError) -> Unavailable:
     )
 
 
-def _find() -> Found | None:
+def _find(with_instances: bool) -> Found | None:
     count = pynvml.nvmlDeviceGetCount()
     if count == 0:
         return None
@@ -92,11 +93,12 @@ def _find() -> Found | None:
         name = pynvml.nvmlDeviceGetName(handle)
         mig = _ask(pynvml.nvmlDeviceGetMigMode, handle)
         if mig is not None and mig[0] == pynvml.NVML_DEVICE_MIG_ENABLE:
-            instances = dict(_instances(handle))
+            instances = dict(_instances(handle)) if with_instances else {}
             if not instances:
+                none = ", has no instances" if with_instances else ""
                 notes.append(
-                    f"GPU {index} ({name}) is in MIG mode, has no instances and is left out of the pool; create some, "
-                    f"or turn MIG off with `nvidia-smi -i {index} -mig 0`."
+                    f"GPU {index} ({name}) is in MIG mode{none} and is left out of the pool; "
+                    f"`nvidia-smi -i {index} -mig 0` turns MIG off."
                 )
             divided |= dict.fromkeys(instances, handle)
         else:

@@ -3,7 +3,6 @@ processes, real control groups."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -14,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from scheduler.errors import Unavailable
 from scheduler.schema import JobView, SessionOpen, SessionView
 from scheduler.telemetry.cgroups import root
 from tests.app.conftest import Service
 from tests.app.test_telemetry import Gpus, ask, gpus
+from tests.cgroups import needs_control_groups
 from tests.telemetry.standin import library, reporting
 
 __all__ = ["gpus", "library"]
@@ -137,20 +136,10 @@ def session_of(service: Service) -> SessionView:
 # -- the driver's limit ---------------------------------------------------------------------------------
 
 
-def writable_root() -> Path | None:
-    with suppress(Unavailable, OSError):
-        probe = root() / "runai-test"
-        probe.mkdir()
-        probe.rmdir()
-        return root()
-    return None
-
-
 @pytest.fixture
 def limits(three: Gpus) -> Iterator[Path]:
     """The limits that were set, in a file."""
-    if os.geteuid() != 0 or writable_root() is None:
-        pytest.skip("needs root and control groups of version 2")
+    needs_control_groups()
     file = three.file.with_name(f"{three.file.name}.limits")
     file.touch()
     yield file
