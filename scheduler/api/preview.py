@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from scheduler.api.convert import from_milli
+from scheduler.controller.loop import simulated
 from scheduler.model import Pool, Workload, held_by
 from scheduler.policy import Effect, effects
 from scheduler.pool.changes import changes, refuse_harm, stays, warnings
@@ -25,7 +25,7 @@ async def previewed(api: Context, after: Pool) -> Applied:
     declared, before, now = api.book.pool, api.controller.snapshot(), api.controller.snapshot(after)
     refuse_harm(declared, after, before.workloads, now.nodes)
     found = changes(declared, after)
-    effect = await asyncio.to_thread(effects, before, now) if found else {}
+    effect = await simulated(effects, before, now) if found else {}
     told = [*stays(after, before.nodes, now.nodes, before.workloads), *warnings(after, now.nodes, now.now)]
     return Applied(preview=True, changes=found, warnings=told, effects=effect_views(effect))
 

@@ -30,6 +30,7 @@ from scheduler.controller.forecaster import REST, Forecaster
 from scheduler.controller.gpurecord import GpuRecord
 from scheduler.controller.idleness import LOOK, Idleness
 from scheduler.controller.jobs import Jobs
+from scheduler.controller.loop import simulated
 from scheduler.controller.noticeboxes import NoticeBoxes
 from scheduler.controller.pausenotices import PauseNotices
 from scheduler.controller.planloop import Decide, PlanLoop, PlannedActions
@@ -367,13 +368,12 @@ class Controller:
         await self._trying.acquire()
         begun = time.monotonic()
         try:
-            workload = self.book.run_times.workload(job)
-            found = await asyncio.to_thread(dry_run, self.snapshot(), workload, partial(self._runs_like, job))
+            workload, runs_like = self.book.run_times.workload(job), partial(self._runs_like, job)
+            found = await simulated(dry_run, self.snapshot(), workload, runs_like)
         finally:
             # As after a forecast: open forms in a large pool ask repeatedly.
             asyncio.get_running_loop().call_later(REST * (time.monotonic() - begun), self._trying.release)
-        start = found.decision.estimated_start
-        if start is None:
+        if (start := found.decision.estimated_start) is None:
             return found
         return replace(found, decision=replace(found.decision, start_range=self._forecaster.range(start)))
 

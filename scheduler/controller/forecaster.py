@@ -69,8 +69,8 @@ class Forecaster(Loop):
         self.wake_in(min(times) - snapshot.now if times else None)
 
 
-def _look(make_forecast: MakeForecast, snapshot: Snapshot) -> tuple[Forecast, frozenset[WorkloadId]]:
+def _look(make_forecast: MakeForecast, snapshot: Snapshot) -> tuple[Forecast, set[WorkloadId]]:
     """The forecast, and the waiting workloads."""
-    waiting = frozenset([workload.id for workload in snapshot.workloads if not workload.running])
+    waiting = {workload.id for workload in snapshot.workloads if not workload.running}
     wanted = waiting or rises_soon(snapshot.pool, snapshot.now)
     return make_forecast(snapshot) if wanted else Forecast(), waiting

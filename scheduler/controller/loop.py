@@ -9,10 +9,14 @@ import asyncio
 import logging
 import time
 from abc import ABC, abstractmethod
-from contextlib import suppress
-from typing import ClassVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import ClassVar, ParamSpec, TypeVar
 
 log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 AFTER_FAILURE = 5.0
 """Seconds until a failed run is retried, if nothing wakes the loop before."""
@@ -24,7 +28,7 @@ class Loop(ABC):
     """
 
     at_work: ClassVar[int] = 0
-    """The number of loops that run now in this process."""
+    """The number of plans and simulations that are being made now in this process."""
 
     def __init__(self, work: str, *, delay: float = 0.0, rest: float = 0.0, ratio: float) -> None:
         self._work = work
@@ -79,14 +83,27 @@ class Loop(ABC):
             await asyncio.sleep(self._delay)
             self._woken.clear()
             began = time.monotonic()
-            Loop.at_work += 1
-            try:
-                await self._once()
-            except Exception:
-                log.exception("%s failed.", self._work)
-                self.wake_in(AFTER_FAILURE)
-            finally:
-                Loop.at_work -= 1
+            with _at_work():
+                try:
+                    await self._once()
+                except Exception:
+                    log.exception("%s failed.", self._work)
+                    self.wake_in(AFTER_FAILURE)
             if not self._woken.is_set():
                 self._idle.set()
             await asyncio.sleep(max(self._rest, self._ratio * (time.monotonic() - began)))
+
+
+async def simulated(simulate: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Simulate in another thread; garbage is collected after it."""
+    with _at_work():
+        return await asyncio.to_thread(simulate, *args, **kwargs)
+
+
+@contextmanager
+def _at_work() -> Iterator[None]:
+    Loop.at_work += 1
+    try:
+        yield
+    finally:
+        Loop.at_work -= 1

@@ -29,12 +29,15 @@ class DryRun:
 def dry_run(snapshot: Snapshot, workload: Workload, similar: SimilarRunTimes) -> DryRun:
     """Submit `workload`, which waits, to the pool of a snapshot that does not have it."""
     submitted = replace(snapshot, workloads=(*snapshot.workloads, workload), changed=None)
-    plan = SnapshotPlanner()(submitted)
+    planner = SnapshotPlanner()
+    plan = planner(submitted)
     decision = plan.decisions[workload.id]
     if decision.action is Action.START:
         then = carry_out(submitted, plan)
         order = StopOrder(then.pool, then.nodes, lambda: then.workloads, then.now)
         return DryRun(decision, over_quota=workload.id in order.over_quota)
+    del plan
+    planner.dissolve()
     found = forecast(submitted, similar)
     start = found.starts.get(workload.id)
     return DryRun(replace(decision, estimated_start=start), until=found.until if start is None else None)

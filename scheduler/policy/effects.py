@@ -64,4 +64,5 @@ def _settled(snapshot: Snapshot) -> Mapping[WorkloadId, Workload]:
                 break
             told = release(told, gone)
         snapshot = told
+    decide.dissolve()
     return {workload.id: workload for workload in snapshot.workloads}

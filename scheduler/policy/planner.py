@@ -155,6 +155,12 @@ class SnapshotPlanner:
         self._planner, self.read = planner, planner.read
         return plan
 
+    def dissolve(self) -> None:
+        """Release the workloads, as `Planner.dissolve` does; its plans are not valid any more."""
+        self._decisions = None
+        if self._planner is not None:
+            self._planner.dissolve()
+
     def _changes(self, snapshot: Snapshot) -> Mapping[WorkloadId, Workload | None]:
         """The workloads that have changed, or may have, and those that are gone."""
         workloads = {workload.id: workload for workload in snapshot.workloads}

@@ -26,7 +26,10 @@ def carry_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
 def begin(snapshot: Snapshot, plan: Plan) -> Snapshot:
     """The snapshot when those that `plan` stops, moves or resizes have been told so and have not ended yet, as the
     controller carries a plan out."""
-    workloads = [_told(each, plan.decisions[each.id], snapshot.now) for each in snapshot.workloads]
+    workloads = [
+        _told(each, plan.decisions[each.id], snapshot.now) if each.nomination or each.id in plan.changes else each
+        for each in snapshot.workloads
+    ]
     return replace(snapshot, workloads=tuple(workloads))
 
 
@@ -65,6 +68,7 @@ def _ended(workload: Workload, now: float) -> Workload:
 def stop_order(snapshot: Snapshot, concerned: Iterable[Workload], changes: Mapping[WorkloadId, Decision]) -> StopOrder:
     """The jobs that would be stopped next for other projects, once these decisions are carried out. `concerned` are the
     workloads that run and those that the decisions change."""
+    now = snapshot.now  # the order outlives the snapshot
 
     def workloads() -> Iterator[Workload]:
         for workload in concerned:
@@ -72,9 +76,9 @@ def stop_order(snapshot: Snapshot, concerned: Iterable[Workload], changes: Mappi
             if decision is None:
                 yield workload
             elif decision.action is not Action.START or not decision.after:
-                yield after(workload, decision, snapshot.now)
+                yield after(workload, decision, now)
 
-    return StopOrder(snapshot.pool, snapshot.nodes, workloads, snapshot.now)
+    return StopOrder(snapshot.pool, snapshot.nodes, workloads, now)
 
 
 def after(workload: Workload, decision: Decision, now: float) -> Workload:

@@ -113,9 +113,9 @@ def refuse_harm(before: Pool, after: Pool, workloads: Iterable[Workload], nodes:
     """Raise `Conflict` where a change would leave workloads without their project or give GPUs two owners, and where it
     would overcommit build GPUs without `build_overcommit`.
 
-    `workloads` are the sessions and jobs that hold GPUs or wait for them; `nodes` are as `after` divides them.
+    `workloads` are the sessions and jobs that hold GPUs or wait for them, which most changes need not look at; `nodes`
+    are as `after` divides them.
     """
-    present = list(workloads)
     promised, there = _promised(after), _there(after, nodes)[Environment.BUILD]
     if promised > max(there, _promised(before)) and not after.build_overcommit:
         raise Conflict(
@@ -124,12 +124,17 @@ def refuse_harm(before: Pool, after: Pool, workloads: Iterable[Workload], nodes:
             "for building: lower them, enlarge the build node pool, or set `build_overcommit: true`.",
             field="users",
         )
-    jobs: dict[ProjectName, list[WorkloadId]] = defaultdict(list)
-    for workload in present:
-        if workload.request.environment is Environment.TRAIN:
-            jobs[workload.request.project].append(workload.id)
     names = {project.name for project in after.projects}
     parents = {project.parent: project.name for project in after.projects}
+    closed = {name for name in _leaves(before) if name not in names or name in parents}
+    divided = _division(before) != _division(after)
+    if not closed and not divided:
+        return
+    present = list(workloads)
+    jobs: dict[ProjectName, list[WorkloadId]] = defaultdict(list)
+    for workload in present:
+        if workload.request.environment is Environment.TRAIN and workload.request.project in closed:
+            jobs[workload.request.project].append(workload.id)
     for name, ids in jobs.items():
         if name not in names:
             raise Conflict(
@@ -143,10 +148,15 @@ def refuse_harm(before: Pool, after: Pool, workloads: Iterable[Workload], nodes:
                 "without others below it takes jobs; cancel them or wait until they have ended."
             )
     holding = [workload.id for workload in present if workload.running]
-    if holding and _division(before) != _division(after):
+    if holding and divided:
         raise Conflict(
             f"The node pools cannot change while sessions or jobs hold GPUs ({_some(holding)}); stop them first."
         )
+
+
+def _leaves(pool: Pool) -> set[ProjectName]:
+    """The projects that take jobs."""
+    return {project.name for project in pool.projects} - {project.parent for project in pool.projects}
 
 
 def _division(pool: Pool) -> list[tuple[str, str, int | None]]:
@@ -172,6 +182,8 @@ def stays(pool: Pool, before: Iterable[Node], after: Iterable[Node], workloads: 
     was = {node.name: environment.get(node.node_pool) for node in before}
     moved = {node.name: environment.get(node.node_pool) for node in after}
     moved = {name: to for name, to in moved.items() if was.get(name) not in (None, to)}
+    if not moved:
+        return
     running: dict[tuple[NodeName, Environment], int] = defaultdict(int)
     for workload in workloads:
         for name in {worker.node for worker in workload.placement} if workload.running else ():

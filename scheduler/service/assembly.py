@@ -67,9 +67,9 @@ if TYPE_CHECKING:
 GLANCE = 0.5
 """For how many seconds the lock is tried: a process that only checks it holds it for an instant."""
 
-SWITCH = 0.001
-"""For how many seconds a plan, which is made in a thread, keeps the interpreter when the event loop needs it (Python's
-default: 5 ms)."""
+SWITCH = 0.0003
+"""For how many seconds a plan or simulation, which is made in a thread, keeps the interpreter when the event loop needs
+it (Python's default: 5 ms). A request waits for it at each read and write of its connection."""
 
 CLOSING = 0.5
 """At the end, how many seconds requests have to notice that their connection is closed."""

@@ -2,7 +2,8 @@
 
 Python's collector starts at any allocation and scans all young objects. A plan or forecast for a hundred thousand jobs
 allocates a million objects in a thread, and would stop all threads meanwhile. So it is turned off, and the event loop
-collects: young objects often, except during a plan or forecast, most of whose objects are freed by reference counting.
+collects: young objects often, except during a plan or simulation, most of whose objects are freed by reference
+counting.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from scheduler.controller.loop import Loop
 EVERY = 0.25
 """Seconds between two checks."""
 
-FEW, MANY = 5_000, 20_000
-"""Fewer new objects than the first are not collected: among them are a few large containers of each plan, which take as
-long to scan as fifty thousand objects. During a plan or forecast there may be more than the second, …"""
+FEW = 20_000
+"""Fewer new objects are not collected: among them are a few large containers of each plan, which take as long to scan
+as fifty thousand objects."""
 
 PATIENCE = 60
-"""… but only for this many checks."""
+"""A collection waits for plans and simulations for this many checks."""
 
 MIDDLE, OLD = 10, 120
 """Every how many collections include objects that have survived one, or all objects that are not frozen."""
@@ -43,8 +44,8 @@ async def collect_garbage() -> None:
         for collection in count(1):
             looks = 0
             await asyncio.sleep(EVERY)
-            while (new := gc.get_count()[0]) < FEW or (new > MANY and Loop.at_work and looks < PATIENCE):
-                looks += new > MANY
+            while (few := gc.get_count()[0] < FEW) or (Loop.at_work and looks < PATIENCE):
+                looks += not few
                 await asyncio.sleep(EVERY)
             collect(collection)
     finally:

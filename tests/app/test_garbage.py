@@ -61,19 +61,20 @@ async def test_collection_waits_for_the_objects_of_a_plan(
     collections: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Loop, "at_work", 1)
-    gone, made = a_circle_and(2 * garbage.MANY)
+    gone, made = a_circle_and(2 * garbage.FEW)
     collections.clear()
     for _ in range(garbage.PATIENCE // 2):
         await asyncio.sleep(0)
     assert not collections
     made.clear()
     _ = [[number] for number in range(garbage.FEW)]
+    monkeypatch.setattr(Loop, "at_work", 0)
     async with asyncio.timeout(30):
         await gone.wait()
 
 
 async def test_collection_does_not_wait_for_other_objects(collections: list[int]) -> None:
-    gone, _ = a_circle_and(2 * garbage.MANY)
+    gone, _ = a_circle_and(2 * garbage.FEW)
     async with asyncio.timeout(30):
         await gone.wait()
 
@@ -81,9 +82,9 @@ async def test_collection_does_not_wait_for_other_objects(collections: list[int]
 async def test_the_state_of_a_large_pool_is_scanned_once(
     collections: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(garbage, "LARGE", garbage.MANY)
+    monkeypatch.setattr(garbage, "LARGE", garbage.FEW)
     before = gc.get_freeze_count()
-    gone, made = a_circle_and(2 * garbage.MANY)
+    gone, made = a_circle_and(2 * garbage.FEW)
     async with asyncio.timeout(30):
         await gone.wait()
     assert gc.get_freeze_count() - before > len(made)

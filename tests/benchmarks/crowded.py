@@ -1,17 +1,25 @@
-"""The running service with 100,000 waiting jobs in one project: the time until a change is planned and shown, and the
-response times of other requests meanwhile.
+"""The running service with 100,000 waiting jobs in one project: the time until a change is planned and shown, the
+response times of other requests meanwhile, and how long the event loop is held.
 
 One job holds all GPUs but one. Jobs of another project get that one in turn; jobs of the crowd are cancelled ahead of a
-row that a panel shows. Meanwhile the crowd changes, and other requests arrive.
+row that a panel shows. Meanwhile the crowd changes, starts are estimated, and other requests arrive: reads,
+explanations, checks, dry runs, and previews of an administrator's change.
+
+How long the loop is held is measured in the service: by how much a timer of 5 ms is late, less the time in which the
+system let the loop's thread wait for a processor.
+
+    python crowded.py [WAITING [FILE]]     where the loop was held for long, the stacks of all threads go to FILE
 """
 
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import json
 import re
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +43,7 @@ from scheduler.model import (
     UserName,
 )
 from scheduler.schema import JobSubmit
+from scheduler.service import app
 from scheduler.store import ChangeSet
 from tests.benchmarks.events import ADMIN, Connection, percentile, service, write
 
@@ -45,11 +54,14 @@ SHOWN = 100
 """Rows of the crowd that the panel shows, from the front."""
 CHANGES, ASKED = 5, 20
 """Changes of the crowd and other requests, per second."""
-PING = 0.005
+THOUGHT = 0.5
+"""Seconds between dry runs and previews."""
+BEAT, LONG = 0.005, 0.01
+"""Seconds between two looks at the loop; how late one is when stacks are recorded."""
+SUBMITTED = JobSubmit(command=["python", "train.py"], gpus=2).model_dump_json(exclude_unset=True).encode()
 
 
-def main() -> None:
-    waiting = int(sys.argv[1]) if sys.argv[1:] else WAITING
+def main(waiting: int = WAITING, stacks: str = "") -> None:
     projects = (
         Project(ProjectName("holder"), guaranteed=1_000_000),
         Project(ProjectName("quick"), guaranteed=1000, limit=1000, members=frozenset({UserName("quick")})),
@@ -63,8 +75,12 @@ def main() -> None:
             while client.job(holder.id).state is not JobState.RUNNING:
                 time.sleep(0.02)
         write(pool.folder, ChangeSet(submitted=tuple(crowd(waiting))))
-        with pool.serving() as (url, _):
-            asyncio.run(Play(url, waiting).run())
+        beats = Path(folder) / "beats"
+        with pool.serving((__file__, "--serve", str(beats), stacks)) as (url, _):
+            asyncio.run((play := Play(url, waiting)).run())
+        held = [late for at, late in json.loads(beats.read_text()) if play.began <= at <= play.ended]
+        tell("the event loop is held, 99th percentile", percentile(held, 99) * 1000, "ms")
+        tell("the event loop is held, longest", max(held) * 1000, "ms")
 
 
 def user_of(n: int) -> UserName:
@@ -85,7 +101,10 @@ class Play:
     def __init__(self, url: str, waiting: int) -> None:
         self._url = url
         self._waiting = waiting
-        self.took: dict[str, list[float]] = {"plan": [], "shown": [], "change": [], "ask": [], "ping": []}
+        self.took: dict[str, list[float]] = {
+            kind: [] for kind in ("plan", "shown", "change", "ask", "dry run", "preview")
+        }
+        self.began = self.ended = 0.0
         self._began: dict[str, asyncio.Future[float]] = {}
         self._moved: asyncio.Future[float] | None = None
 
@@ -96,12 +115,12 @@ class Play:
             asyncio.create_task(self._listen("events", "quick", self._job_started)),
         ]
         await asyncio.sleep(5)
-        others = [asyncio.create_task(work) for work in (self._change(), self._ask(), self._ping())]
-        before = await self._planned()
+        others = [asyncio.create_task(work) for work in (self._change(), self._ask(), self._try(), self._preview())]
+        before, self.began = await self._planned(), time.time()
         for number in range(ROUNDS):
             await self._start_one()
             await self._move_a_row(number)
-        after = await self._planned()
+        after, self.ended = await self._planned(), time.time()
         for task in (*others, *listening):
             if task.done():
                 task.result()
@@ -114,8 +133,8 @@ class Play:
         for kind, what in (("change", "a submission or cancellation"), ("ask", "a read")):
             self._tell(kind, what, 50, "median")
             self._tell(kind, what, 99, "99th percentile")
-        self._tell("ping", "the event loop is held", 99, "99th percentile")
-        self._tell("ping", "the event loop is held", 100, "longest")
+        for kind in ("dry run", "preview"):
+            self._tell(kind, f"a {kind}", 50, "median")
 
     def _tell(self, kind: str, what: str, part: int, which: str) -> None:
         tell(f"{what}, {which}", percentile(self.took[kind], part) * 1000, "ms")
@@ -172,28 +191,34 @@ class Play:
     # -- background load ----------------------------------------------------------------------------------
 
     async def _change(self) -> None:
-        body = JobSubmit(command=["python", "train.py"], gpus=2).model_dump_json(exclude_unset=True).encode()
         connection, last = Connection(self._url), self._waiting
         while True:
             for _ in range(2):
                 await asyncio.sleep(1 / CHANGES)
                 last -= 1
-                path, data = (f"jobs/j-{last:012}/cancel", b"") if last % 2 else ("jobs", body)
+                path, data = (f"jobs/j-{last:012}/cancel", b"") if last % 2 else ("jobs", SUBMITTED)
                 await self._timed("change", connection, "POST", path, user_of(last), data)
 
     async def _ask(self) -> None:
         connection = Connection(self._url)
         while True:
-            for path in ("me", "jobs?mine=true", "pool", "projects", "jobs/{}", "jobs/{}/explain"):
+            for path in ("me", "jobs?mine=true", "pool", "projects", "jobs/{}", "jobs/{}/explain", "jobs/check"):
                 await asyncio.sleep(1 / ASKED)
                 job = self._waiting // 2 + 3
-                await self._timed("ask", connection, "GET", path.format(f"j-{job:012}"), user_of(job))
+                method, body = ("POST", SUBMITTED) if path == "jobs/check" else ("GET", b"")
+                await self._timed("ask", connection, method, path.format(f"j-{job:012}"), user_of(job), body)
 
-    async def _ping(self) -> None:
+    async def _try(self) -> None:
         connection = Connection(self._url)
         while True:
-            await asyncio.sleep(PING)
-            await self._timed("ping", connection, "GET", "/healthz", "")
+            await self._timed("dry run", connection, "POST", "jobs/dry-run", user_of(1), SUBMITTED)
+            await asyncio.sleep(THOUGHT)
+
+    async def _preview(self) -> None:
+        connection, body = Connection(self._url), json.dumps({"name": "quick", "guaranteed": 7}).encode()
+        while True:
+            await self._timed("preview", connection, "POST", "pool/preview", ADMIN, body)
+            await asyncio.sleep(THOUGHT)
 
     async def _timed(
         self, kind: str, connection: Connection, method: str, path: str, user: str, body: bytes = b""
@@ -203,9 +228,66 @@ class Play:
         self.took[kind].append(time.monotonic() - began)
 
 
+# -- in the service ---------------------------------------------------------------------------------------
+
+
+class Beats(asyncio.DefaultEventLoopPolicy):
+    """Looks at the service's event loop every few milliseconds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.late: list[tuple[float, float]] = []
+        self.due = 0.0
+
+    def new_event_loop(self) -> asyncio.AbstractEventLoop:
+        loop = super().new_event_loop()
+        loop.call_soon(lambda: setattr(self, "task", loop.create_task(self._beat())))
+        return loop
+
+    async def _beat(self) -> None:
+        while True:
+            before = unscheduled()
+            self.due = time.monotonic() + BEAT
+            await asyncio.sleep(BEAT)
+            late = time.monotonic() - self.due
+            self.late.append((time.time(), max(0.0, late - (unscheduled() - before))))
+
+    def watch(self, file: str) -> None:
+        """Write the stacks of all threads, once for each long hold."""
+        seen = 0.0
+        with open(file, "w", encoding="utf-8", buffering=1) as out:
+            while True:
+                time.sleep(BEAT / 2)
+                if self.due and self.due != seen and (late := time.monotonic() - self.due) > LONG:
+                    seen = self.due
+                    print(f"\n{time.time():.3f}: {late * 1000:.0f} ms late", file=out)
+                    faulthandler.dump_traceback(out)
+
+
+def unscheduled() -> float:
+    """The seconds that this thread has waited for a processor."""
+    return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+
+
+def serve(beats: Path, stacks: str, options: list[str]) -> int:
+    asyncio.set_event_loop_policy(policy := Beats())
+    if stacks:
+        threading.Thread(target=policy.watch, args=(stacks,), daemon=True).start()
+    try:
+        return app.main(options)
+    finally:
+        beats.write_text(json.dumps(policy.late))
+
+
 def tell(figure: str, value: float, unit: str) -> None:
     print(json.dumps({"figure": f"crowded: {figure}", "value": round(value, 2), "unit": unit}), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    match sys.argv[1:]:
+        case ["--serve", beats, stacks, *options]:
+            sys.exit(serve(Path(beats), stacks, options))
+        case [waiting, *stacks]:
+            main(int(waiting), *stacks)
+        case _:
+            main()

@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +45,7 @@ SECONDS = 30
 WARM_UP = 10
 GPUS = 8
 ADMIN = "the-services-own"
+SERVICE = ("-m", "scheduler.service.app")
 
 _TOLD = re.compile(rb'"at":([0-9.]+),"kind":"job\.(?:submitted|state)"')
 
@@ -61,8 +62,8 @@ class Place:
     wait: list[str]
 
     @contextmanager
-    def serving(self) -> Iterator[tuple[str, int]]:
-        with serving(self.folder, self.hub_port) as running:
+    def serving(self, program: Sequence[str] = SERVICE) -> Iterator[tuple[str, int]]:
+        with serving(self.folder, self.hub_port, program) as running:
             yield running
 
 
@@ -101,12 +102,12 @@ def scheduler(place: Path, users: int, queued: int) -> Iterator[tuple[str, int]]
 
 
 @contextmanager
-def serving(folder: StateFolder, hub_port: int) -> Iterator[tuple[str, int]]:
-    """The scheduler's process; the job outlives it."""
+def serving(folder: StateFolder, hub_port: int, program: Sequence[str] = SERVICE) -> Iterator[tuple[str, int]]:
+    """The scheduler's process, which `program` starts; the job outlives it."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RUNAI_")}
     options = (f"--state-dir={folder.path}", f"--declared-gpus={GPUS}", "--auth=hub", "--log-level=40")
     process = subprocess.Popen(
-        [sys.executable, "-m", "scheduler.service.app", *options],
+        [sys.executable, *program, *options],
         env={
             **environment,
             "JUPYTERHUB_API_TOKEN": ADMIN,
