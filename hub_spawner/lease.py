@@ -21,7 +21,7 @@ from traitlets import Any as AnyTrait
 from traitlets import Enum, Float, List, TraitError, Unicode, default, validate
 
 from hub_spawner.choices import Fit, default_gpus, form, holders, place_in_line, plain, quota_view
-from hub_spawner.profiles import Profile, choices_of, named, offered, read_profiles
+from hub_spawner.profiles import Profile, choices_of, missing_ide, named, offered, read_profiles
 from hub_spawner.reconciliation import Reconciliation, groups_of
 from scheduler.client import AsyncClient
 from scheduler.errors import Invalid, RunaiError, Unavailable
@@ -133,7 +133,10 @@ class LeaseSpawner(Spawner):
             mine = self.offered_profiles()
             if "gpus" in options and "profile" not in options:
                 raise Invalid("This hub offers profiles; choose one instead of a number of GPUs.", field="gpus")
-            traits = named(mine, options.get("profile", mine[0].name)).traits()
+            profile = named(mine, options.get("profile", mine[0].name))
+            if missing := missing_ide(profile, self):
+                raise Invalid(f"{missing}; choose another profile.", field="profile")
+            traits = profile.traits()
         except RunaiError as error:
             raise refusal(error) from error
         self._set_aside = {name: getattr(self, name) for name in traits}

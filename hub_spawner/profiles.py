@@ -126,13 +126,20 @@ def choices_of(profiles: Iterable[Profile], view: QuotaView | None, spawner: Spa
 
 
 def _choice(profile: Profile, view: QuotaView | None, spawner: Spawner) -> Choice:
-    if profile.ide and not _has(spawner, profile.ide):
-        note, fit = f"{profile.ide.label} is not installed here", Fit.NO
+    if missing := missing_ide(profile, spawner):
+        note, fit = missing, Fit.NO
     elif view is None:
         note, fit = "", Fit.NOW
     else:
         note, fit = view.judge(profile.gpus)
     return Choice(profile.gpus, note, fit, name=profile.name, details=(profile.summary, profile.description))
+
+
+def missing_ide(profile: Profile, spawner: Spawner) -> str | None:
+    """Says which IDE of a profile is missing; None: the server can open it."""
+    if profile.ide is None or _has(spawner, profile.ide):
+        return None
+    return f"{profile.ide.label} is not installed here"
 
 
 def _has(spawner: Spawner, ide: Ide) -> bool:

@@ -1,7 +1,8 @@
 """Tells the scheduler what this notebook server does, so that a GPU that nobody uses is seen to be idle.
 
-Open pages and what they ask by themselves are no activity: a kernel that runs something is, and a person who types or
-clicks in JupyterLab. Nothing else is told: no names, no code.
+Open pages and what they ask by themselves are no activity: a kernel that runs something is, a person who types or
+clicks in JupyterLab, and a program that computes below this server, such as one in a terminal or of another IDE.
+Nothing else is told: no names, no code.
 
 The scheduler may answer that the server is to release its GPUs, because it was idle for as long as the rules allow. Its
 kernels are then shut down, unless it is used meanwhile, and new ones start without GPUs.
@@ -19,6 +20,7 @@ from datetime import datetime
 from typing import Any
 
 import httpx
+import psutil
 from jupyter_core.utils import ensure_async
 from jupyter_server.auth.decorator import authorized
 from tornado.web import authenticated
@@ -32,6 +34,9 @@ EVERY = 60.0
 
 GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "RUNAI_GPUS")
 """What new kernels inherit from the server, and what tells them their GPUs."""
+
+COMPUTES = 0.1
+"""The part of a core at which the programs below this server count as busy. IDEs that wait use a few hundredths."""
 
 Kernels = Callable[[], Iterable[Mapping[str, Any]]]
 ShutDown = Callable[[], Awaitable[None] | None]
@@ -48,6 +53,7 @@ class ActivityReports:
         self._person: float | None = None
         self._task: asyncio.Task[None] | None = None
         self._used = asyncio.Event()
+        self._load = Load(os.getpid())
 
     def begin(self) -> None:
         """Tell from now on, once a minute."""
@@ -71,7 +77,8 @@ class ActivityReports:
         last = max([*times, *([] if self._person is None else [self._person])], default=None)
         return {
             "server": self._server,
-            "busy": any(each["execution_state"] == "busy" for each in kernels),
+            "busy": self._load.since_last(now) >= COMPUTES
+            or any(each["execution_state"] == "busy" for each in kernels),
             "quiet_seconds": None if last is None else max(0.0, now - last),
         }
 
@@ -103,6 +110,31 @@ class ActivityReports:
             await self.tell()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._used.wait(), EVERY)
+
+
+class Load:
+    """The processor time of the programs below a process."""
+
+    def __init__(self, root: int) -> None:
+        self._root = psutil.Process(root)
+        self._before: tuple[float, dict[tuple[int, float], float]] | None = None
+        self._latest = 0.0
+
+    def since_last(self, now: float) -> float:
+        """Cores that they used on average since the last call; 0 the first time. Within a second, that of before: the
+        system counts in hundredths."""
+        if self._before is not None and abs(now - self._before[0]) < 1.0:
+            return self._latest
+        seen: dict[tuple[int, float], float] = {}
+        for program in self._root.children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                times = program.cpu_times()
+                seen[program.pid, program.create_time()] = times.user + times.system
+        before, self._before = self._before, (now, seen)
+        if before is None or now <= before[0]:
+            return 0.0
+        self._latest = sum(used - before[1].get(key, 0.0) for key, used in seen.items()) / (now - before[0])
+        return self._latest
 
 
 def holds_gpus() -> bool:

@@ -169,6 +169,8 @@ def test_an_ide_that_is_not_installed_cannot_be_chosen(hub: Hub) -> None:
     label = row(hub.login("odd").get("/hub/spawn").text, "RStudio")
     assert "RStudio is not installed here" in label
     assert "disabled" in label
+    with pytest.raises(AssertionError, match="RStudio is not installed here; choose another profile"):
+        hub.spawn("odd", profile="RStudio")
 
 
 @pytest.mark.needs("node")

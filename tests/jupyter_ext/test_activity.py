@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 
 from jupyter_ext import activity
@@ -66,6 +71,25 @@ def test_a_report_has_the_latest_of_kernels_and_person_and_whether_a_kernel_is_b
     assert reports.report(at + 60) == {"server": "lab", "busy": True, "quiet_seconds": 10}
     kernels.clear()
     assert reports.report(at) == {"server": "lab", "busy": False, "quiet_seconds": None}
+
+
+def test_a_program_below_the_server_that_computes_is_busy_and_one_that_waits_is_not() -> None:
+    """Such as a training in a terminal, or the kernel of another IDE."""
+    for code, busy in (("while True: pass", True), ("import time; time.sleep(60)", False)):
+        inner = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}])"
+        server = subprocess.Popen([sys.executable, "-c", inner], start_new_session=True)
+        try:
+            load, began = activity.Load(server.pid), time.time()
+            while not psutil.Process(server.pid).children():
+                pass
+            load.since_last(began)
+            (program,) = psutil.Process(server.pid).children()
+            while busy and sum(program.cpu_times()[:2]) < 0.5:
+                pass
+            assert (load.since_last(began + 1.0) >= activity.COMPUTES) is busy
+        finally:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
 
 
 class Scheduler:
