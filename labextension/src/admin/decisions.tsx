@@ -1,7 +1,7 @@
 /** What the scheduler decided, with its reasons: the newest first, and as one what happened to several jobs. */
 import { useContext, useEffect, useMemo, type ReactElement } from 'react';
 import { StillContext, useFrozen, useNow, useTrans } from '../components/hooks';
-import type { JobView } from '../model/api';
+import type { JobView, SessionView } from '../model/api';
 import { decisionsOf, type Decided } from '../model/decisions';
 import { clock, gpus } from '../model/format';
 import type { IPoolModel, PoolState } from '../model/state';
@@ -30,16 +30,28 @@ export function Decisions({ model, state }: { model: IPoolModel; state: PoolStat
         );
     }
   }, [model, incomplete]);
-  const latest = useMemo(() => decisionsOf(state.jobs.values(), MOST), [state.jobs]);
+  const latest = useMemo(() => {
+    const jobs = decisionsOf(state.jobs.values(), MOST);
+    return [...jobs, ...idleServers(state.sessions)].sort((a, b) => b.at - a.at).slice(0, MOST);
+  }, [state.jobs, state.sessions]);
   const shown = useFrozen(latest, useContext(StillContext));
   return (
     <Card title={trans.__('Decisions')} aside={trans.__('newest first')}>
       {shown.length > 0 ? (
         <ol className="runai-Decisions">
           {shown.map(one => (
-            <li key={`${one.kind}/${one.at}/${one.jobs[0]!.id}`} data-decision={one.kind}>
+            <li
+              key={`${one.kind}/${one.at}/${'session' in one ? one.session.id : one.jobs[0]!.id}`}
+              data-decision={one.kind}
+            >
               <time dateTime={new Date(1000 * one.at).toISOString()}>{clock(one.at, now)}</time>{' '}
-              <Subject jobs={one.jobs} /> {words(one, trans)}
+              {'session' in one ? (
+                serverWords(one, trans)
+              ) : (
+                <>
+                  <Subject jobs={one.jobs} /> {words(one, trans)}
+                </>
+              )}
             </li>
           ))}
         </ol>
@@ -48,6 +60,37 @@ export function Decisions({ model, state }: { model: IPoolModel; state: PoolStat
       )}
     </Card>
   );
+}
+
+/** What happens to the GPUs of a notebook server that is or was idle. */
+interface IdleServer {
+  readonly kind: 'lend' | 'recall' | 'take';
+  readonly at: number;
+  readonly session: SessionView;
+}
+
+function idleServers(sessions: readonly SessionView[]): IdleServer[] {
+  return sessions.flatMap((session): IdleServer[] => {
+    const { lent_since, recalled_since, taken_since } = session;
+    const found: [IdleServer['kind'], number | null][] = [
+      ['recall', recalled_since],
+      ['lend', lent_since],
+      ['take', taken_since]
+    ];
+    return found.flatMap(([kind, at]) => (at === null ? [] : [{ kind, at, session }]));
+  });
+}
+
+function serverWords({ kind, session: { user, server } }: IdleServer, trans: Trans): string {
+  const name = server ? `${user}/${server}` : user;
+  switch (kind) {
+    case 'lend':
+      return trans.__('The notebook server of %1 is idle, and its GPUs are lent to jobs.', name);
+    case 'recall':
+      return trans.__('The notebook server of %1 is used again, and gets its GPUs back.', name);
+    case 'take':
+      return trans.__('The notebook server of %1 was idle, and its GPUs were taken back.', name);
+  }
 }
 
 /** `vision/train-7`, `vision/train-7, train-8 and 38 more jobs`: each a link. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { act, cleanup, fireEvent, render, screen, waitFor, within } from '@testing-library/react';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { aJob, aProject, Scheduler } from '../../__tests__/scheduler';
+import { aJob, aProject, aSession, Scheduler } from '../../__tests__/scheduler';
 import type { GpuView, Occupant } from '../../model/api';
 import { PoolModel } from '../../model/pool';
 import { plain } from '../../trans';
@@ -181,6 +181,21 @@ describe('the page', () => {
     const queue = screen.getByRole('region', { name: 'Queue' });
     expect(queue.textContent).toContain('next in line · Needs 8 GPUs on one node.');
     expect(within(screen.getByRole('region', { name: 'Running' })).getByText('job-a')).toBeTruthy();
+    model.dispose();
+  });
+
+  it('tells that the GPUs of an idle server are lent, come back and are taken back', async () => {
+    const [scheduler, model] = await page(true);
+    const decisions = screen.getByRole('region', { name: 'Decisions' });
+    const tell = (change: object) =>
+      act(async () => scheduler.tell('session.state', 's1', { session: aSession('s1', { server: 'lab', ...change }) }));
+    const at = Date.now() / 1000;
+    await tell({ lent_since: at - 60 });
+    await within(decisions).findByText(/The notebook server of ada\/lab is idle, and its GPUs are lent to jobs\.$/);
+    await tell({ lent_since: at - 60, recalled_since: at });
+    await within(decisions).findByText(/ada\/lab is used again, and gets its GPUs back\.$/);
+    await tell({ taken_since: at });
+    await within(decisions).findByText(/ada\/lab was idle, and its GPUs were taken back\.$/);
     model.dispose();
   });
 
