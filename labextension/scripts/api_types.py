@@ -39,6 +39,7 @@ VIEWS = (
     schema.Me,
     schema.Event,
     schema.ViewFigures,
+    schema.ViewWritten,
     schema.StreamShows,
     schema.Problem,
     schema.ProjectEntry,

@@ -24,11 +24,13 @@ from typing import TYPE_CHECKING, Any
 from tornado.iostream import StreamClosedError
 
 from scheduler.api.figures import Figures
+from scheduler.api.gpufigures import GpuUse, Usage
 from scheduler.api.listener import Listener
 from scheduler.api.messages import Message, written
 from scheduler.api.readers import Readers
 from scheduler.api.recent import KEPT, Recent
 from scheduler.api.slices import Slices
+from scheduler.api.writing import Writing
 from scheduler.model import JobId
 from scheduler.schema import Event
 from scheduler.store import JOB_DELETED, EventFilter, EventRecord, JobFilter
@@ -36,6 +38,7 @@ from scheduler.store import JOB_DELETED, EventFilter, EventRecord, JobFilter
 if TYPE_CHECKING:
     from scheduler.api.access import Access, Caller
     from scheduler.controller import Controller
+    from scheduler.engines.files import JobFiles
     from scheduler.model import Job
 
 log = logging.getLogger("runai.api")
@@ -65,8 +68,7 @@ REASONS = 200
 """The most reasons a second for listeners without a view, each with the whole view of its job."""
 
 PAGE, SPAN = 100, 10_000
-"""The size of a page of events for a listener that catches up, and the number of events of the store that are searched
-for it."""
+"""For a listener that catches up: the events in a page, and the events of the store that are searched for one."""
 
 READING = 2
 """The most listeners that read the store at the same time."""
@@ -81,8 +83,16 @@ ANEW = 300
 class Broadcast:
     """Watches the controller, and ends every stream when that ends. `access` returns what a caller may see now."""
 
-    def __init__(self, controller: Controller, access: Callable[[Caller], Access], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        controller: Controller,
+        files: JobFiles,
+        usage: Usage,
+        access: Callable[[Caller], Access],
+        clock: Callable[[], float],
+    ) -> None:
         self._controller = controller
+        self._writing = Writing(controller, files)
         self._clock = clock
         self._figures = Figures(controller, clock)
         self._readers = Readers(access, self._figures.next_number)
@@ -98,7 +108,8 @@ class Broadcast:
         self._asking = asyncio.Semaphore(ASKING)
         self._tasks: set[asyncio.Task[None]] = set()
         self._run(self._remember())
-        for work in (self._tell, self._show, self._look_after, self._check):
+        gpu_use = GpuUse(controller, usage, self._listeners)
+        for work in (self._tell, self._show, self._look_after, self._check, self._writing.tell, gpu_use.tell):
             self._run(self._forever(work))
         controller.watch(self)
 
@@ -134,6 +145,7 @@ class Broadcast:
         """Its stream has ended."""
         if self._listeners.pop(listener.id, None) is not None:
             self._readers.leave(listener)
+            self._writing.leaves(listener)
 
     def find(self, id: str, caller: Caller) -> Listener | None:
         """A caller's own listener."""
@@ -144,6 +156,7 @@ class Broadcast:
         """A listener shows these jobs from now on."""
         listener.added = frozenset(jobs).difference(listener.shown or ())
         listener.shown = tuple(jobs)
+        self._writing.shows(listener)
         self._outlook.set()
 
     # -- notifications of the controller ------------------------------------------------------------------------
@@ -156,6 +169,7 @@ class Broadcast:
             job = self._controller.book.find(JobId(event.subject)) if event.kind.startswith("job.") else None
             self._happened.append((event, job))
             self._figures.forget(JobId(event.subject))
+            self._writing.changed(JobId(event.subject))
         self._something.set()
         self._outlook.set()
 
@@ -165,6 +179,7 @@ class Broadcast:
     def ended(self) -> None:
         for task in self._tasks:
             task.cancel()
+        self._writing.close()
         for listener in list(self._listeners.values()):
             listener.close(whole=True)
 
@@ -230,6 +245,7 @@ class Broadcast:
 
     def _join(self, listener: Listener) -> None:
         listener.live = True
+        self._writing.shows(listener)
         self._show_to(listener)
 
     async def _catch_up(self, listener: Listener, after: int, *, resumes: bool) -> None:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Protocol
 from scheduler.api.access import Access, Caller, Members
 from scheduler.api.broadcast import Broadcast
 from scheduler.api.whatifprocess import Simulations
+from scheduler.controller import gpuusage
 from scheduler.model import Notice, NoticeChoice, Pool
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tornado.iostream import IOStream
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from scheduler.engines.files import JobFiles
     from scheduler.files.blobs import Blobs
     from scheduler.files.disk import Disk
+    from scheduler.model import GpuKey
+    from scheduler.telemetry import GpuUsage
 
 
 class Courier(Protocol):
@@ -71,11 +74,15 @@ class Context:
     _members: Members = field(default_factory=lambda: Members(Pool()))
 
     def __post_init__(self) -> None:
-        self.broadcast = Broadcast(self.controller, self.access, self.clock)
+        self.broadcast = Broadcast(self.controller, self.files, self.gpu_usage, self.access, self.clock)
 
     @property
     def book(self) -> Book:
         return self.controller.book
+
+    def gpu_usage(self) -> Mapping[GpuKey, GpuUsage]:
+        """The use of the GPUs that are measured, as numbered in placements."""
+        return gpuusage.in_sight(self.inventory, self.book, picks=self.traits.picks_gpus)
 
     def access(self, caller: Caller) -> Access:
         pool = self.book.pool

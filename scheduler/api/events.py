@@ -44,7 +44,8 @@ class EventQuery(BaseModel):
     shows: list[JobId] = Field(
         default_factory=list,
         max_length=MOST_SHOWN,
-        description="the waiting jobs whose positions it receives; absent: the caller's own",
+        description="the jobs that it shows: it receives the positions of those that wait (absent: of the caller's "
+        "own), and learns when those of the caller's that run have written something",
     )
     all_projects: bool = Field(False, description="figures of all projects, not only of the caller's")
 

@@ -8,13 +8,15 @@ pages.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tornado.iostream import IOStream, StreamClosedError
 
 if TYPE_CHECKING:
     from scheduler.api.access import Access, Caller
+    from scheduler.model import GpuKey
+    from scheduler.telemetry import GpuUsage
 
 QUEUE = 256
 """The most pieces in the queue of a slow listener before it falls behind."""
@@ -27,7 +29,8 @@ class Listener:
 
     `subject`: it gets only the events of this one. `view`: it keeps a view of the pool, and can reload it. `shown` are
     the jobs whose position it gets (`None`: the caller's own), `added` the new ones among them; `all_projects`: it gets
-    the figures of every project, not only of the caller's; `seen` is the number of the latest figures that it was sent.
+    the figures of every project, not only of the caller's; `seen` is the number of the latest figures that it was sent,
+    `gpus` the latest use of GPUs.
     `identify` returns its caller again; `None`: no longer permitted. `since`: when it was last written to, or last
     read.
     """
@@ -40,6 +43,7 @@ class Listener:
         "added",
         "all_projects",
         "behind",
+        "gpus",
         "id",
         "identify",
         "live",
@@ -74,6 +78,7 @@ class Listener:
         self.all_projects = all_projects
         self.seen = 0
         self.added: frozenset[str] = frozenset()
+        self.gpus: Mapping[GpuKey, GpuUsage] = {}
         self.told = self.sent = 0
         self.live = False
         self.behind = False

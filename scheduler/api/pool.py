@@ -15,7 +15,6 @@ from scheduler.api.caller import me
 from scheduler.api.endpoint import endpoint
 from scheduler.api.preview import previewed
 from scheduler.api.projects import etag, project_views
-from scheduler.controller import gpuusage
 from scheduler.errors import Changed, Conflict, Invalid, NotFound
 from scheduler.pool.changes import changes, warnings
 from scheduler.pool.file import file_of, pool_of, with_project, without_project
@@ -47,8 +46,7 @@ class PoolHandler(ApiHandler):
     async def get(self) -> None:
         book = self.api.book
         self.tell_event()
-        usage = gpuusage.in_sight(self.api.inventory, book, picks=self.api.traits.picks_gpus)
-        self.answer(views.pool_view(book, usage, self.access))
+        self.answer(views.pool_view(book, self.api.gpu_usage(), self.access))
 
 
 class PoolFileHandler(ApiHandler):

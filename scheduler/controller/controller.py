@@ -18,6 +18,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from time import monotonic
 from typing import cast
 
 from scheduler.controller import dependencies, gpuusage, notices, usage
@@ -49,8 +50,6 @@ from scheduler.pool.nodes import as_declared
 from scheduler.store import ChangeSet, EventRecord, Store
 
 log = logging.getLogger(__name__)
-
-DAY = 86_400.0
 
 
 class Controller:
@@ -196,8 +195,8 @@ class Controller:
         await self._deletion.finish()
         await self._writer.durable(self._writer.commit(ChangeSet(condensed=self._clock())))
         if (keep := self.book.pool.keep_days) is not None:
-            await self._deletion.expire(self._clock() - keep * DAY)
-            await self.schedules.expire(self._clock() - keep * DAY)
+            await self._deletion.expire(self._clock() - keep * 86_400)
+            await self.schedules.expire(self._clock() - keep * 86_400)
 
     # -- the pool -----------------------------------------------------------------------------------------
 
@@ -263,7 +262,7 @@ class Controller:
         usage = gpuusage.by_job(self._inventory, self._decided, picks=self._traits.picks_gpus)
         self.session_idleness.look(self._decided.sessions.values(), usage, self._clock())
         self.accountant.look(usage, LOOK)
-        for job in self._idleness.look(list(self._decided.holding.values()), usage, time.monotonic()):
+        for job in self._idleness.look(list(self._decided.holding.values()), usage, monotonic()):
             self._jobs.idled(job)
         self._looking = asyncio.get_running_loop().call_later(LOOK, self._look_for_idle_jobs)
 
@@ -309,7 +308,7 @@ class Controller:
 
     def _pausing(self, now: float) -> Mapping[str, float]:
         """The jobs that pause after a failure, and until when."""
-        return self._jobs.pauses.look(self._decided.dependent, now, time.monotonic())
+        return self._jobs.pauses.look(self._decided.dependent, now, monotonic())
 
     def _decide(self, decide: Decide, snapshot: Snapshot) -> Plan:
         """The policy's plan, with the reasons of the jobs that are not in its snapshot."""
@@ -366,13 +365,13 @@ class Controller:
         if blocked := dependencies.blocked((job,), self._decided.jobs, {}):
             return DryRun(blocked[job.id])
         await self._trying.acquire()
-        begun = time.monotonic()
+        begun = monotonic()
         try:
             workload, runs_like = self.book.run_times.workload(job), partial(self._runs_like, job)
             found = await simulated(dry_run, self.snapshot(), workload, runs_like)
         finally:
             # As after a forecast: open forms in a large pool ask repeatedly.
-            asyncio.get_running_loop().call_later(REST * (time.monotonic() - begun), self._trying.release)
+            asyncio.get_running_loop().call_later(REST * (monotonic() - begun), self._trying.release)
         if (start := found.decision.estimated_start) is None:
             return found
         return replace(found, decision=replace(found.decision, start_range=self._forecaster.range(start)))

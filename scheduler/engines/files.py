@@ -9,6 +9,8 @@ must hold everywhere:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -89,6 +91,13 @@ class JobFiles(ABC):
 
         Also false, at once, for a worker that does not run: wait for the start of the attempt first, by its events.
         """
+
+    @abstractmethod
+    def watch(
+        self, job: JobId, attempt: int, workers: int, written: Callable[[Area], None]
+    ) -> AbstractContextManager[None]:
+        """Meanwhile, call `written` whenever a worker of this attempt may have written to its log (`LOG`), or to the
+        job's reports (`OUTPUT`)."""
 
     @abstractmethod
     async def list(self, job: JobId, area: Area) -> tuple[FileInfo, ...]:

@@ -1,6 +1,6 @@
 """The validated types of the API under `/api/v1` and of the pool file. OpenAPI is generated from them."""
 
-from scheduler.schema.events import Event, PoolFigures, StreamShows, ViewFigures, WaitingView
+from scheduler.schema.events import Event, GpuFigures, PoolFigures, StreamShows, ViewFigures, ViewWritten, WaitingView
 from scheduler.schema.gpus import GpuHistory, GpuMeasures, GpuPoint, GpuProcessView, JobGpuUse, NodeGpus, WorkerGpuUse
 from scheduler.schema.jobs import (
     ATTEMPT_LINE,
@@ -127,6 +127,7 @@ __all__ = [
     "FileSubmit",
     "ForecastHour",
     "GitSubmit",
+    "GpuFigures",
     "GpuHistory",
     "GpuMeasures",
     "GpuPoint",
@@ -201,6 +202,7 @@ __all__ = [
     "UserList",
     "UserView",
     "ViewFigures",
+    "ViewWritten",
     "WaitingView",
     "WhatIfAsk",
     "WhatIfReport",

@@ -25,8 +25,9 @@ class Event(Wire):
     is one and the caller may see it.
 
     A listener also receives job.reason (a waiting job has a new position, or waits for something else) and,
-    if it keeps a view, stream.begin (`data.resumed` is false if it must read all lists again) and view.figures (`data`
-    is `ViewFigures`). These are not entries of the log, and are sent at most every few seconds.
+    if it keeps a view, stream.begin (`data.resumed` is false if it must read all lists again), view.figures (`data`
+    is `ViewFigures`) and view.written (`data` is `ViewWritten`). These are not entries of the log, and are bounded in
+    number.
     """
 
     id: int
@@ -56,6 +57,15 @@ class PoolFigures(Wire):
     waiting: int
 
 
+class GpuFigures(Wire):
+    """The use of a GPU, where it is measured; as in `GpuView`."""
+
+    node: str
+    index: int
+    utilisation: float | None
+    used_memory_gib: float | None
+
+
 class ViewFigures(Wire):
     """The changes in what a listener shows; null: no change."""
 
@@ -63,9 +73,20 @@ class ViewFigures(Wire):
     pool: PoolFigures | None = None
     projects: list[ProjectView] | None = None
     jobs: list[WaitingView] | None = None
+    gpus: list[GpuFigures] | None = Field(
+        None, description="those of the caller's sessions and running jobs that it shows, or of the whole pool"
+    )
+
+
+class ViewWritten(Wire):
+    """The running jobs of the caller, of those that the listener shows, whose logs or reports may have grown."""
+
+    printed: list[str] = Field(default_factory=list)
+    reported: list[str] = Field(default_factory=list)
 
 
 class StreamShows(Wire):
-    """The waiting jobs that the listener shows from now on: it receives their positions and estimated starts."""
+    """The jobs that the listener shows from now on: of those that wait it receives the positions and estimated starts,
+    and of the caller's own that run it learns when they have written something."""
 
     jobs: list[JobId] = Field(max_length=MOST_SHOWN)

@@ -14,12 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.api import broadcast, messages, recent
+from scheduler.api import broadcast, gpufigures, messages, recent
 from scheduler.api.access import Access, Caller, Scope
 from scheduler.api.recent import Recent
-from scheduler.model import JobState, Pool, Project, ProjectName, UserName
+from scheduler.engines.backend import Backend
+from scheduler.model import GpuKey, JobId, JobState, Node, NodeName, Pool, Project, ProjectName, UserName
 from scheduler.schema import Event
 from scheduler.store import EventRecord
+from scheduler.telemetry import GpuUsage
+from tests.api.conftest import Start
+from tests.engines.scripted import Machines, ScriptedEngine, ScriptedFiles, ScriptedLeadership, World
 
 
 @dataclass
@@ -115,6 +119,53 @@ async def test_a_caller_who_may_not_see_a_job_does_not_get_its_position(service:
         while not (rows := (await stream.until("view.figures"))["data"].get("jobs")):
             pass
     assert {row["id"] for row in rows} == {theirs}
+
+
+async def test_a_view_learns_what_the_callers_own_running_jobs_have_written(service: Any) -> None:
+    report = 'read line < gate; echo "$line"; echo "{}" >> "$RUNAI_OUTPUT_DIR/metrics.jsonl"; exec sleep 60'
+    job = (await service.submit(command=["sh", "-c", f"mkfifo gate; {report}"]))["id"]
+    await service.until(job, JobState.RUNNING)
+    async with viewing(service, shows=job) as mine, viewing(service, "mate", shows=job) as mates:
+        everything = {"printed": [job], "reported": [job]}
+        assert (await mine.until("view.written"))["data"] == everything  # it may have been written before
+        gate = await asyncio.to_thread(next, service.state_dir.rglob("gate"))
+        await asyncio.to_thread(gate.write_text, "hello\n")
+        told: dict[str, list[str]] = {"printed": [], "reported": []}
+        while told != everything:
+            told |= {what: ids for what, ids in (await mine.until("view.written"))["data"].items() if ids}
+        log = await service.http["owner"].get(f"jobs/{job}/logs")
+        assert log.text == "hello\n"
+        await service.http["owner"].post(f"jobs/{job}/cancel")
+        while (event := await mates.next())["subject"] != job or event["data"].get("state") != "cancelled":
+            assert event["kind"] != "view.written"
+
+
+async def test_a_view_gets_the_use_of_the_gpus_that_it_shows(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpufigures, "EVERY", 0.01)
+    world, machines = World(), Machines(Node(NodeName("n1"), gpus=4))
+    engine, files = ScriptedEngine(world), ScriptedFiles(world)
+    service = await start(backend=Backend(engine, files, machines, ScriptedLeadership(world)))
+    shown, other = [(await service.submit(gpus=1))["id"] for _ in range(2)]
+    await service.until(other, JobState.RUNNING)
+    ((_, gpu),) = [(worker.node, *worker.gpus) for worker in service.controller.book.jobs[JobId(shown)].placement]
+    async with (
+        viewing(service, shows=shown) as mine,
+        viewing(service, "stranger", shows=shown) as theirs,
+        viewing(service, "admin", all_projects="true") as all_of_them,
+    ):
+        for used in (0.25, 0.5):
+            machines.use = {GpuKey((NodeName("n1"), each)): GpuUsage(used, 1024, 2048) for each in range(4)}
+            figure = {"node": "n1", "index": gpu, "utilisation": used, "used_memory_gib": 1.0}
+            while (found := (await mine.until("view.figures"))["data"].get("gpus")) is None:
+                pass
+            assert found == [figure]
+            while (found := (await all_of_them.until("view.figures"))["data"].get("gpus")) is None:
+                pass
+            assert found == [{**figure, "index": each} for each in range(4)]
+        await service.http["admin"].post(f"jobs/{shown}/cancel")
+        await service.submit("stranger", gpus=0)
+        while (event := await theirs.next())["kind"] != "job.submitted":
+            assert not event["data"].get("gpus")
 
 
 async def test_a_view_gets_the_numbers_of_jobs_also_of_those_that_it_does_not_show(service: Any) -> None:

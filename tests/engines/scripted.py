@@ -6,8 +6,9 @@ All its state is in a `World`, which outlives schedulers.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -80,6 +81,8 @@ class World:
             before.taken.set()
         return before is not None
 
+    watching: list[Callable[[JobFile], None]] = field(default_factory=list)
+
     def tell(self) -> None:
         self.changed.set()
         self.changed = asyncio.Event()
@@ -88,6 +91,8 @@ class World:
         self.texts[file] = self.texts.get(file, b"") + text.encode()
         self.times.setdefault(file, []).append((len(self.texts[file]), time.time()))
         self.tell()
+        for written in self.watching:
+            written(file)
 
     def end(self, job: str, attempt: int, rank: int, code: int | None) -> None:
         """A worker's process ends."""
@@ -266,6 +271,18 @@ class ScriptedFiles(JobFiles):
             if worker is None or worker.state.over:
                 return False
             await changed.wait()
+
+    @contextlib.contextmanager
+    def watch(self, job: str, attempt: int, workers: int, written: Callable[[Area], None]) -> Iterator[None]:
+        def wrote(file: JobFile) -> None:
+            if file.job == job:
+                written(file.area)
+
+        self.world.watching.append(wrote)
+        try:
+            yield
+        finally:
+            self.world.watching.remove(wrote)
 
     async def list(self, job: str, area: Area) -> tuple[FileInfo, ...]:
         _check(job)

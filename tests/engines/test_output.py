@@ -67,6 +67,29 @@ async def test_logs_are_followed_without_inotify(here: Workplace, monkeypatch: p
     await test_many_readers_follow_one_log_to_its_end(here)
 
 
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+async def test_who_watches_a_job_learns_of_what_it_prints_and_reports(
+    here: Workplace, monkeypatch: pytest.MonkeyPatch, platform: str
+) -> None:
+    with monkeypatch.context() as system:
+        system.setattr("sys.platform", platform)
+        await here.restart()
+    written = set[Area]()
+    something = asyncio.Event()
+
+    def wrote(area: Area) -> None:
+        written.add(area)
+        if written == {Area.LOG, Area.OUTPUT}:
+            something.set()
+
+    with here.files.watch(JobId("j"), 1, 1, wrote):
+        reports = 'echo line; echo "{}" >> "$RUNAI_OUTPUT_DIR/metrics.jsonl"; exec sleep 600'
+        await here.engine.launch(launch("j", shell(reports)))
+        async with asyncio.timeout(20):
+            await something.wait()
+    await here.engine.stop(JobId("j"), 1, 5)
+
+
 # -- outputs ------------------------------------------------------------------------------------------------
 
 

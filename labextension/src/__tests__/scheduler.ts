@@ -269,6 +269,12 @@ export class Scheduler implements ITransport {
     this._streams.forEach(stream => stream.enqueue(encode(text)));
   }
 
+  /** Tells every stream that these jobs have printed and reported. */
+  tellWritten(...jobs: string[]): void {
+    const data = { printed: jobs, reported: jobs };
+    this._streams.forEach(stream => stream.enqueue(encode(passing({ kind: 'view.written', data }))));
+  }
+
   /** Tells every stream that it has missed too many events. */
   beginAnew(): void {
     this._streams.forEach(stream => stream.enqueue(encode(begins(false))));

@@ -1,23 +1,20 @@
 /** Every GPU and what uses it, node by node. */
-import { useRef, useState, type ReactElement } from 'react';
-import { usePool, useTrans, useUsage } from '../components/hooks';
+import { useState, type ReactElement } from 'react';
+import { useTrans } from '../components/hooks';
 import type { GpuView, NodeView, Occupant, PoolView } from '../model/api';
 import { amount, gib, percent } from '../model/format';
-import type { IPoolModel } from '../model/state';
 import type { Trans } from '../trans';
 
 type Kind = 'build' | 'train' | 'over' | 'foreign' | 'failing' | 'free';
 
-export function GpuGrid({ model, pool }: { model: IPoolModel; pool: PoolView }): ReactElement {
+export function GpuGrid({ pool }: { pool: PoolView }): ReactElement {
   const trans = useTrans();
-  const grid = useRef<HTMLDivElement>(null);
-  useUsage(grid, model, usePool(model));
   const [pointed, setPointed] = useState<[string, number] | null>(null);
   const node = pool.nodes.find(other => other.name === pointed?.[0]);
   const gpu = node?.gpus.find(other => other.index === pointed?.[1]);
   return (
     <>
-      <div ref={grid} className="runai-Nodes" onPointerLeave={() => setPointed(null)}>
+      <div className="runai-Nodes" onPointerLeave={() => setPointed(null)}>
         {pool.nodes.map(one => (
           <Node key={one.name} node={one} point={index => setPointed([one.name, index])} />
         ))}

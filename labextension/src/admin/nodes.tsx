@@ -1,6 +1,6 @@
 /** All nodes: capacity, allocation, their GPUs, and whether they accept work. Administrators drain and move them. */
 import { Fragment, useEffect, useId, useRef, useState, type FormEvent, type ReactElement } from 'react';
-import { useTrans, useUsage } from '../components/hooks';
+import { useTrans } from '../components/hooks';
 import type { NodeView, PoolView } from '../model/api';
 import { amount, percent } from '../model/format';
 import type { IPoolModel, PoolState } from '../model/state';
@@ -26,8 +26,6 @@ export function NodesView({ model, state, pool, admin, attempt }: NodesViewProps
   const [drained, setDrained] = useState<string | null>(null);
   const [moved, setMoved] = useState<NodeView | null>(null);
   const [open, setOpen] = useState<string | null>(null);
-  const view = useRef<HTMLDivElement>(null);
-  useUsage(view, model, state);
   const columns = [
     { title: trans.__('Node') },
     { title: trans.__('Node pool'), className: 'runai-Table-text' },
@@ -39,7 +37,7 @@ export function NodesView({ model, state, pool, admin, attempt }: NodesViewProps
   ];
   return (
     <Card title={trans.__('Nodes')} aside={String(nodes.length)}>
-      <div ref={view}>
+      <div>
         <Table columns={columns} edit={admin}>
           {nodes.map(node => (
             <Fragment key={node.name}>

@@ -53,7 +53,7 @@ export function Overview({ model, state, pool, actions }: OverviewProps): ReactE
                 : trans.__('colour: who holds it · fill: use')
             }
           >
-            <GpuGrid model={model} pool={pool} />
+            <GpuGrid pool={pool} />
           </Card>
           <FailingGpus pool={pool} />
           <Card title={trans.__('Projects')} aside={trans.__('bar: allocated · line: guarantee · lighter: over quota')}>

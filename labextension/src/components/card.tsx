@@ -6,7 +6,7 @@ import { progress } from '../model/reports';
 import { Figures, ProgressBar, Timeline, useReports } from './figures';
 import { Files } from './files';
 import { useFollowed } from './followed';
-import { useKeptFocus, useNow, usePool, useShown, useStill, useTrans, useUsage } from './hooks';
+import { useKeptFocus, useNow, usePool, useShown, useStill, useTrans } from './hooks';
 import { ActionIcon, StateIcon } from './icons';
 import { mayReadLog, VerbButtons, verbs, type JobActions } from './job';
 import { LogView } from './log';
@@ -33,7 +33,6 @@ export function JobCard({ id, model, actions, otherwise, follows }: JobCardProps
   const line = useReports(model.client, job, mine, card);
   const told = progress(line);
   useStill(card);
-  useUsage(card, model, state);
   useShown(model, job ? [job] : []);
   const kept = useKeptFocus(card, '.runai-TextAction');
   if (!job) {

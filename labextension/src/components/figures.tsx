@@ -7,6 +7,7 @@ import { isFinal } from '../model/state';
 import { followReports, metrics, type Point, type Progress } from '../model/reports';
 import type { Trans } from '../trans';
 import { useTrans } from './hooks';
+import { isSeen, watchSeen } from './seen';
 
 /** The number of metrics that fit. */
 const METRICS = 3;
@@ -19,20 +20,32 @@ export function useReports(
   ref: RefObject<HTMLElement>
 ): readonly Point[] {
   const [line, setLine] = useState<readonly Point[]>([]);
-  const ended = useRef(false);
-  useEffect(() => {
-    ended.current = !!job && isFinal(job.state);
-  });
   const id = job?.id;
+  const ended = useRef(false);
+  const over = !!job && isFinal(job.state);
+  useEffect(() => {
+    ended.current = over;
+    client.written.ring(id === undefined ? [] : [id]);
+  }, [client, id, over]);
   const begun = !!job?.attempts.length;
   useEffect(() => {
     if (!wanted || !begun || id === undefined) {
       return;
     }
     const abort = new AbortController();
-    const seen = () => !document.hidden && ref.current !== null && ref.current.offsetParent !== null;
-    void followReports(client, id, () => ended.current, seen, setLine, abort.signal);
-    return () => abort.abort();
+    void followReports(
+      client,
+      id,
+      () => ended.current,
+      () => isSeen(ref.current),
+      setLine,
+      abort.signal
+    );
+    const unwatch = watchSeen(ref.current, () => client.written.ring([id]));
+    return () => {
+      abort.abort();
+      unwatch();
+    };
   }, [client, id, begun, wanted, ref]);
   return line;
 }

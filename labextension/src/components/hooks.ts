@@ -12,8 +12,8 @@ import {
   useSyncExternalStore,
   type RefObject
 } from 'react';
-import type { JobView, PoolView } from '../model/api';
-import type { IPoolModel, PoolState } from '../model/state';
+import type { JobView } from '../model/api';
+import { isFinal, type IPoolModel, type PoolState } from '../model/state';
 import { plain, type Trans } from '../trans';
 
 export const TransContext = createContext<Trans>(plain);
@@ -159,33 +159,11 @@ export function useStill(ref: RefObject<HTMLElement>): boolean {
   return busy;
 }
 
-/** Keeps the queue positions of the waiting jobs up to date while they are shown. */
+/** Keeps the queue positions of waiting jobs, and the GPU use of my running ones, up to date while they are shown. */
 export function useShown(model: IPoolModel, jobs: readonly JobView[]): void {
   const ids = jobs
-    .filter(job => job.state === 'queued')
+    .filter(job => job.state === 'queued' || (job.mine && !isFinal(job.state) && job.state !== 'paused'))
     .map(job => job.id)
     .join();
   useEffect(() => (ids ? model.show(ids.split(',')) : undefined), [model, ids]);
-}
-
-const USAGE = 10_000;
-
-/** Keeps the GPU use up to date while the element is visible, if it is measured. */
-export function useUsage(ref: RefObject<HTMLElement>, model: IPoolModel, state: PoolState): void {
-  const measured = state.connection === 'live' && isMeasured(state.pool);
-  useEffect(() => {
-    if (!measured) {
-      return;
-    }
-    const timer = setInterval(() => {
-      if (ref.current?.offsetParent && !document.hidden) {
-        model.refresh();
-      }
-    }, USAGE);
-    return () => clearInterval(timer);
-  }, [ref, model, measured]);
-}
-
-function isMeasured(pool: PoolView | null): boolean {
-  return !!pool?.nodes.some(node => node.gpus.some(gpu => gpu.utilisation !== null));
 }

@@ -9,7 +9,7 @@ import { Attempts } from './attempts';
 import { Figures, ProgressBar, Timeline, useReports } from './figures';
 import { Files } from './files';
 import { useFollowed } from './followed';
-import { useKeptFocus, useNow, usePool, useShown, useStill, useTrans, useUsage } from './hooks';
+import { useKeptFocus, useNow, usePool, useShown, useStill, useTrans } from './hooks';
 import { GpuUse } from './gpuuse';
 import { ActionIcon, StateIcon } from './icons';
 import { Facts, mayAct, mayReadLog, VerbButtons, verbs, type JobActions } from './job';
@@ -60,7 +60,6 @@ function Page({
   const line = useReports(client, job, mine, page);
   const told = progress(line);
   useStill(page);
-  useUsage(page, model, state);
   useShown(model, [job]);
   const kept = useKeptFocus(page, '.runai-TextAction');
   const views: Record<Tab, () => ReactElement> = {

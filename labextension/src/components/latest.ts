@@ -4,6 +4,7 @@ import type { JobView } from '../model/api';
 import type { Client } from '../model/client';
 import type { Point } from '../model/reports';
 import { isFinal } from '../model/state';
+import { isSeen, watchSeen } from './seen';
 
 /** The maximum number of jobs per request. */
 const MOST = 100;
@@ -11,11 +12,12 @@ const MOST = 100;
 /** In milliseconds: jobs that change within this time share a request. */
 const SOON = 200;
 
-const AGAIN = 5000;
+/** In milliseconds: the minimum time between two requests for jobs that go on reporting. */
+const AGAIN = 2000;
 
 export type Latest = ReadonlyMap<string, Point>;
 
-/** Polls running jobs every few seconds, and reads finished jobs once. */
+/** Reads the latest reports of finished jobs once, and of running ones again when the event stream says so. */
 export function useLatest(ref: RefObject<HTMLElement>, client: Client, jobs: readonly JobView[]): Latest {
   const [latest, setLatest] = useState<Latest>(new Map());
   const complete = useRef(new Set<string>());
@@ -23,30 +25,48 @@ export function useLatest(ref: RefObject<HTMLElement>, client: Client, jobs: rea
     jobs.filter(job => job.mine && job.started !== null).map(job => [job.id, isFinal(job.state)])
   );
   useEffect(() => {
-    const wanted = JSON.parse(key) as [string, boolean][];
+    const wanted = new Map(JSON.parse(key) as [string, boolean][]);
     const abort = new AbortController();
+    /** Those that may have reported since they were read. */
+    const news = new Set([...wanted.keys()].filter(id => !complete.current.has(id)));
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let rests = 0;
     const read = async () => {
-      const asked = wanted.filter(([id]) => !complete.current.has(id));
-      if (document.hidden || !ref.current?.offsetParent) {
-        return;
-      }
+      const asked = [...news];
+      news.clear();
       for (let at = 0; at < asked.length && !abort.signal.aborted; at += MOST) {
         const part = asked.slice(at, at + MOST);
-        const ids = part.map(([id]) => id);
-        const told = await client.latest(ids, abort.signal);
-        part.filter(([, over]) => over).forEach(([id]) => complete.current.add(id));
+        const told = await client.latest(part, abort.signal);
+        part.filter(id => wanted.get(id)).forEach(id => complete.current.add(id));
         if (told.length > 0) {
           setLatest(before => new Map([...before, ...told.map(one => [one.job, one.point] as const)]));
         }
       }
     };
-    // If the request fails, the old reports stay.
-    const look = () => void read().catch(() => undefined);
-    const soon = setTimeout(look, SOON);
-    const timer = wanted.some(([, over]) => !over) ? setInterval(look, AGAIN) : undefined;
+    const look = () => {
+      timer = undefined;
+      if (news.size > 0 && isSeen(ref.current)) {
+        rests = Date.now() + AGAIN;
+        void read().catch(() => undefined); // the old reports stay
+      }
+    };
+    const soon = () => {
+      timer ??= setTimeout(look, Math.max(SOON, rests - Date.now()));
+    };
+    soon();
+    const silences = [...wanted].flatMap(([id, over]) =>
+      over
+        ? []
+        : client.written.listen(id, 'reported', () => {
+            news.add(id);
+            soon();
+          })
+    );
+    const unwatch = watchSeen(ref.current, soon);
     return () => {
-      clearTimeout(soon);
-      clearInterval(timer);
+      clearTimeout(timer);
+      unwatch();
+      silences.forEach(silence => silence());
       abort.abort();
     };
   }, [ref, client, key]);

@@ -137,21 +137,20 @@ function nothing(job: JobView, tail: LogTail, attempt: number | undefined, trans
 
 function useLog(client: Client, job: JobView, attempt: number | undefined, rank: number, timed: boolean): LogTail {
   const [tail, setTail] = useState(NO_LOG);
-  const latest = useRef(job);
-  useEffect(() => {
-    latest.current = job;
-  });
   const id = job.id;
+  const ended = useRef(false);
+  const over = isFinal(job.state) || job.attempts.some(one => one.number === attempt && one.ended !== null);
+  useEffect(() => {
+    ended.current = over;
+    client.written.ring([id]);
+  }, [client, id, over]);
   useEffect(() => {
     setTail(NO_LOG);
     if (attempt === undefined) {
       return;
     }
     const abort = new AbortController();
-    const ended = () =>
-      isFinal(latest.current.state) ||
-      latest.current.attempts.some(one => one.number === attempt && one.ended !== null);
-    void followLog(client, id, attempt, rank, ended, setTail, abort.signal, timed);
+    void followLog(client, id, attempt, rank, () => ended.current, setTail, abort.signal, timed);
     return () => abort.abort();
   }, [client, id, attempt, rank, timed]);
   return tail;

@@ -6,6 +6,7 @@ import { clock, metric, stateWord } from '../model/format';
 import { followReports, metricPoints, type Point } from '../model/reports';
 import { isFinal, type PoolState } from '../model/state';
 import { useNow, useTrans } from './hooks';
+import { isSeen, watchSeen } from './seen';
 import { ActionIcon } from './icons';
 import { ordered } from './jobs';
 import { LineChart } from './linechart';
@@ -158,19 +159,26 @@ function useLines(
 ): ReadonlyMap<string, readonly Point[]> {
   const [lines, setLines] = useState<ReadonlyMap<string, readonly Point[]>>(new Map());
   const latest = useRef(jobs);
+  const ids = jobs.map(job => job.id).join(' ');
+  const ended = jobs.flatMap(job => (isFinal(job.state) ? job.id : [])).join(' ');
   useEffect(() => {
     latest.current = jobs;
   });
-  const ids = jobs.map(job => job.id).join(' ');
+  useEffect(() => client.written.ring(ended.split(' ')), [client, ended]);
   useEffect(() => {
     const abort = new AbortController();
-    const seen = () => !document.hidden && ref.current !== null && ref.current.offsetParent !== null;
-    for (const id of ids.split(' ').filter(Boolean)) {
+    const seen = () => isSeen(ref.current);
+    const all = ids.split(' ').filter(Boolean);
+    for (const id of all) {
       const ended = () => latest.current.some(job => job.id === id && isFinal(job.state));
       const show = (line: readonly Point[]) => setLines(before => new Map(before).set(id, line));
       void followReports(client, id, ended, seen, show, abort.signal);
     }
-    return () => abort.abort();
+    const unwatch = watchSeen(ref.current, () => client.written.ring(all));
+    return () => {
+      abort.abort();
+      unwatch();
+    };
   }, [client, ids, ref]);
   return lines;
 }

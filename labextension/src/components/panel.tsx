@@ -12,7 +12,7 @@ import {
 import { amount } from '../model/format';
 import { countsOf, type IPoolModel, type PoolState } from '../model/state';
 import { useFound } from './found';
-import { StillContext, usePool, useStill, useTrans, useUsage } from './hooks';
+import { StillContext, usePool, useStill, useTrans } from './hooks';
 import { ActionIcon } from './icons';
 import type { JobActions } from './job';
 import { JobList } from './jobs';
@@ -37,7 +37,6 @@ export function Panel({ model, actions, server, onNewJob, filterBox }: PanelProp
   const state = usePool(model);
   const panel = useRef<HTMLDivElement>(null);
   const still = useStill(panel);
-  useUsage(panel, model, state);
   return (
     <div className="runai-Panel" data-connection={state.connection} ref={panel}>
       <StillContext.Provider value={still}>

@@ -70,6 +70,14 @@ async function continueOutputs(
   const abort = new AbortController();
   let writer: OutputWriter | null = null;
   const now = () => model.state.jobs.get(job.id) ?? job;
+  let seen = now();
+  const look = () => {
+    if (now() !== seen) {
+      seen = now();
+      model.client.written.ring([job.id]);
+    }
+  };
+  model.stateChanged.connect(look);
   const standing = () => {
     // The cell was removed, run again or cleared.
     if (outputs.isDisposed || placeOf(outputs, job.id, mime) !== place) {
@@ -85,6 +93,7 @@ async function continueOutputs(
   if (await followOutputs(model.client, job.id, standing, write, abort.signal)) {
     finish(outputs, place, now(), mime);
   }
+  model.stateChanged.disconnect(look);
   writing.delete(outputs);
 }
 

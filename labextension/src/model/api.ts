@@ -192,8 +192,9 @@ export interface EnvironmentTotals {
  * is one and the caller may see it.
  *
  * A listener also receives job.reason (a waiting job has a new position, or waits for something else) and,
- * if it keeps a view, stream.begin (data.resumed is false if it must read all lists again) and view.figures (data
- * is ViewFigures). These are not entries of the log, and are sent at most every few seconds.
+ * if it keeps a view, stream.begin (data.resumed is false if it must read all lists again), view.figures (data
+ * is ViewFigures) and view.written (data is ViewWritten). These are not entries of the log, and are bounded in
+ * number.
  */
 export interface Event {
   id: number;
@@ -282,6 +283,14 @@ export interface GitSubmit {
   branch: string;
   /** number of its files that differ from the commit */
   changed: number;
+}
+
+/** The use of a GPU, where it is measured; as in GpuView. */
+export interface GpuFigures {
+  node: string;
+  index: number;
+  utilisation: number | null;
+  used_memory_gib: number | null;
 }
 
 /** The use of a GPU over time, oldest first. Spans in which nothing was measured are left out. */
@@ -1164,7 +1173,10 @@ export interface SpeedView {
   runs: number;
 }
 
-/** The waiting jobs that the listener shows from now on: it receives their positions and estimated starts. */
+/**
+ * The jobs that the listener shows from now on: of those that wait it receives the positions and estimated starts,
+ * and of the caller's own that run it learns when they have written something.
+ */
 export interface StreamShows {
   jobs: string[];
 }
@@ -1265,6 +1277,14 @@ export interface ViewFigures {
   pool: PoolFigures | null;
   projects: ProjectView[] | null;
   jobs: WaitingView[] | null;
+  /** those of the caller's sessions and running jobs that it shows, or of the whole pool */
+  gpus: GpuFigures[] | null;
+}
+
+/** The running jobs of the caller, of those that the listener shows, whose logs or reports may have grown. */
+export interface ViewWritten {
+  printed: string[];
+  reported: string[];
 }
 
 /** The reason, position and estimated start of a waiting job. */

@@ -51,6 +51,7 @@ import {
   type UsageQuery
 } from './requests';
 import { errorOf, PoolError, UNREACHABLE, type ITransport } from './transport';
+import { Written } from './written';
 
 export type ScheduleVerb = 'pause' | 'resume' | 'run' | 'remove';
 
@@ -77,6 +78,8 @@ export interface EventStream {
 }
 
 export class Client {
+  /** Wakes readers of what jobs write; the model that follows the event stream feeds it. */
+  readonly written = new Written();
   constructor(private readonly _transport: ITransport) {}
 
   me(): Promise<Me> {
@@ -269,8 +272,8 @@ export class Client {
 
   /** The bytes of a worker's log from `offset` on. */
   async log(id: string, attempt: number, rank: number, offset: number, signal?: AbortSignal): Promise<Uint8Array> {
-    const response = await this._send(logPath(id, 'logs', attempt, rank, offset), { signal });
-    return new Uint8Array(await response.arrayBuffer());
+    const path = logPath(id, 'logs', attempt, rank, offset);
+    return new Uint8Array(await (await this._send(path, { signal })).arrayBuffer());
   }
 
   gpuUse(id: string, attempt: number): Promise<JobGpuUse> {
@@ -327,8 +330,7 @@ export class Client {
       log: String(after.log),
       display: String(after.display)
     });
-    const path = `jobs/${encodeURIComponent(id)}/display?${search}`;
-    const text = await (await this._send(path, { signal })).text();
+    const text = await (await this._send(`jobs/${encodeURIComponent(id)}/display?${search}`, { signal })).text();
     return text
       .split('\n')
       .filter(Boolean)
@@ -376,8 +378,7 @@ export class Client {
   }
 
   private async _json<T>(path: string, init?: RequestInit): Promise<T> {
-    const response = await this._send(path, init);
-    return (await response.json()) as T;
+    return (await (await this._send(path, init)).json()) as T;
   }
 
   private async _send(path: string, init?: RequestInit): Promise<Response> {

@@ -137,7 +137,8 @@ export interface LogTail {
 export const NO_LOG: LogTail = { lines: [], shortened: false, complete: false, problem: null, times: new Map() };
 
 /**
- * Reads the log of one worker of an attempt until it is complete, and calls `show` as it grows.
+ * Reads the log of one worker of an attempt until it is complete, and calls `show` as it grows. It reads when the event
+ * stream says that the job has printed, or `client.written` is rung since the attempt has ended.
  *
  * It uses short requests, not one long one: several logs may be open at once, and a browser allows six connections to
  * a server over HTTP/1. `ended` says whether the attempt has ended, so that an empty answer means the end of the log.
@@ -156,6 +157,7 @@ export async function followLog(
   const log = new LogLines();
   const lines = new LineTimes(MOST_LINES);
   const decoder = new TextDecoder();
+  const alarm = client.written.alarm(job, 'printed', signal);
   /** A log without times is better than none. */
   const failed = (reason: unknown): [] => {
     if (signal.aborted) {
@@ -197,6 +199,9 @@ export async function followLog(
     if (complete) {
       return;
     }
-    await pause(size > 0 ? 250 : problem ? 5000 : 1000, signal);
+    await pause(problem ? 5000 : 250, signal);
+    if (size === 0 && problem === null) {
+      await alarm.next(signal);
+    }
   }
 }

@@ -84,7 +84,10 @@ export class OutputWriter {
   private _written = 0;
 }
 
-/** Reads everything that a job displays until it ends; true if the outputs are complete. */
+/**
+ * Reads everything that a job displays until it ends, whenever it has printed or `client.written` is rung for it; true if
+ * the outputs are complete.
+ */
 export async function followOutputs(
   client: Client,
   job: string,
@@ -93,6 +96,7 @@ export async function followOutputs(
   signal: AbortSignal
 ): Promise<boolean> {
   let at: Pick<DisplayLine, 'attempt' | 'log' | 'display'> = { attempt: 1, log: 0, display: 0 };
+  const alarm = client.written.alarm(job, 'printed', signal);
   while (!signal.aborted) {
     const { attempts, ended } = standing();
     if (signal.aborted) {
@@ -127,7 +131,10 @@ export async function followOutputs(
         return true;
       }
     }
-    await pause(lines.length ? 200 : 1000, signal);
+    await pause(200, signal);
+    if (lines.length === 0) {
+      await alarm.next(signal);
+    }
   }
   return false;
 }

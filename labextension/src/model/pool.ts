@@ -13,7 +13,7 @@ import { firstJobs } from './firstjobs';
 import { HEARTBEATS, MOST_SHOWN, REST, TIMING, untilShown, type Timing } from './timing';
 import { Schedules } from './schedules';
 import { readMessages, type Message } from './sse';
-import { inOrder, isFinal, NOTHING, trim, type IPoolModel, type PoolState } from './state';
+import { isFinal, NOTHING, trim, withFigures, type IPoolModel, type PoolState } from './state';
 import { PoolError, UNREACHABLE, type ITransport } from './transport';
 
 export class PoolModel implements IPoolModel {
@@ -26,6 +26,7 @@ export class PoolModel implements IPoolModel {
     private readonly _everything = false
   ) {
     this.client = new Client(transport);
+    this.client.written.changed.connect(() => this._showsOthers());
     this._timing = { ...TIMING, ...timing };
     this._silence = this._timing.silence;
   }
@@ -69,17 +70,17 @@ export class PoolModel implements IPoolModel {
     this._wake?.();
   }
 
-  refresh(): void {
+  private _refresh(): void {
     this._figuring ??= setTimeout(() => void this._readPool(), Math.max(0, this._figured - Date.now()));
   }
 
   show(ids: readonly string[]): () => void {
     const shown = [...ids];
     this._rows.add(shown);
-    this._showing ??= setTimeout(() => void this._tellShown(), this._timing.shows);
+    this._showsOthers();
     return () => {
       this._rows.delete(shown);
-      this._showing ??= setTimeout(() => void this._tellShown(), this._timing.shows);
+      this._showsOthers();
     };
   }
 
@@ -197,6 +198,7 @@ export class PoolModel implements IPoolModel {
         } else {
           this._take(event);
         }
+        this.client.written.take(event);
       }
     }
   }
@@ -287,20 +289,13 @@ export class PoolModel implements IPoolModel {
     }
     this._putJobs(jobs, gone);
     if (pool) {
-      this.refresh();
+      this._refresh();
     }
   }
 
   /** Applies the current figures; those of jobs go to `jobs`. */
   private _putFigures(figures: Partial<ViewFigures>, jobs: JobView[]): void {
-    const { me, pool, projects } = this._state;
-    const changed = new Map((figures.projects ?? []).map(project => [project.name, project]));
-    const kept = projects.filter(project => !changed.has(project.name));
-    this._set({
-      me: figures.me ?? me,
-      pool: pool && { ...pool, ...figures.pool },
-      projects: changed.size > 0 ? inOrder([...kept, ...changed.values()], projects) : projects
-    });
+    this._set(withFigures(this._state, figures));
     for (const row of figures.jobs ?? []) {
       const job = [...jobs].reverse().find(one => one.id === row.id) ?? this._state.jobs.get(row.id);
       if (job?.state === 'queued') {
@@ -339,23 +334,30 @@ export class PoolModel implements IPoolModel {
       ]);
       this._set(this._everything ? { pool, projects: [...projects] } : { pool });
     } catch {
-      // Keep the old figures; if the scheduler is gone, the stream's end reports it.
+      // Keep the old figures: if the scheduler is gone, the stream's end reports it.
     }
     this._figured = Math.max(this._figured, Date.now() + REST * (Date.now() - began));
   }
 
-  /** The ids of all jobs shown. */
   private _ids(): string[] {
-    return [...new Set([...this._rows].flat())].sort().slice(0, MOST_SHOWN);
+    return [...new Set([...this.client.written.jobs, ...[...this._rows].flat()])].slice(0, MOST_SHOWN).sort();
+  }
+
+  private _showsOthers(): void {
+    if (!this.isDisposed) {
+      this._showing ??= setTimeout(() => void this._tellShown(), this._timing.shows);
+    }
   }
 
   private async _tellShown(): Promise<void> {
     this._showing = undefined;
     const shows = this._ids();
+    const before = this._told.split(',');
     if (this._stream && shows.join() !== this._told) {
       this._told = shows.join();
       try {
         await this.client.show(this._stream, shows);
+        this.client.written.ring(shows.filter(id => !before.includes(id)));
       } catch {
         // The next stream sends the list when it starts.
       }
@@ -363,9 +365,7 @@ export class PoolModel implements IPoolModel {
   }
 
   private _announce(): void {
-    const ended = this._ended;
-    this._ended = [];
-    ended.forEach(job => this._jobEnded.emit(job));
+    this._ended.splice(0).forEach(job => this._jobEnded.emit(job));
   }
 
   private _set(change: Partial<PoolState>): void {

@@ -99,7 +99,10 @@ export function progress(line: readonly Point[]): Progress | null {
   };
 }
 
-/** Reads a job's reports until it ends, and calls `show` as they grow. `seen`: whether the element is visible. */
+/**
+ * Reads a job's reports until it ends, and calls `show` as they grow: whenever it has reported, or `client.written` is
+ * rung for it. `seen`: whether the element is visible.
+ */
 export async function followReports(
   client: Client,
   job: string,
@@ -110,9 +113,10 @@ export async function followReports(
 ): Promise<void> {
   let line: Point[] = [];
   let offset = 0;
+  const alarm = client.written.alarm(job, 'reported', signal);
   while (!signal.aborted) {
     const over = ended();
-    let more = false;
+    let [more, failed] = [false, false];
     if (seen()) {
       try {
         const page = await client.metrics(job, offset, signal);
@@ -126,11 +130,15 @@ export async function followReports(
         if (signal.aborted || (reason instanceof PoolError && !reason.passing)) {
           return;
         }
+        failed = true;
       }
-      if (over && !more) {
+      if (over && !more && !failed) {
         return;
       }
     }
-    await pause(more ? 500 : 2000, signal);
+    await pause(failed ? 5000 : 500, signal);
+    if (!more && !failed) {
+      await alarm.next(signal);
+    }
   }
 }

@@ -1,7 +1,19 @@
 /** The state that a page shows of the pool, and the interface of the model that keeps it up to date. */
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
-import type { JobCounts, JobState, JobView, Me, PoolView, ProjectView, ScheduleView, SessionView } from './api';
+import type {
+  GpuFigures,
+  JobCounts,
+  JobState,
+  JobView,
+  Me,
+  NodeView,
+  PoolView,
+  ProjectView,
+  ScheduleView,
+  SessionView,
+  ViewFigures
+} from './api';
 import type { Client, JobVerb } from './client';
 
 export const UNFINISHED: readonly JobState[] = ['queued', 'starting', 'running', 'stopping', 'paused'];
@@ -42,13 +54,11 @@ export interface IPoolModel extends IDisposable {
   retry(): void;
   /** Performs an action on a job and shows the outcome; rejects with a `PoolError`. */
   act(id: string, verb: JobVerb): Promise<void>;
-  /** Reads the pool's figures again: no event reports GPU use. */
-  refresh(): void;
   /** Loads the job with this id into the state and keeps it there, if the caller may see it. */
   follow(id: string): Promise<JobView>;
   /** Adds jobs that were read elsewhere to the state, unless it has them already. */
   know(jobs: readonly JobView[]): void;
-  /** Keeps the queue positions of these jobs up to date until the returned function is called. */
+  /** Keeps the queue positions and the GPU use of these jobs up to date until the returned function is called. */
   show(ids: readonly string[]): () => void;
 }
 
@@ -83,6 +93,27 @@ export function trim(jobs: Map<string, JobView>): boolean {
   const dropped = ended.slice(MOST_ENDED);
   dropped.forEach(job => jobs.delete(job.id));
   return dropped.length > 0;
+}
+
+/** The state with the current figures, but for those of jobs. */
+export function withFigures({ me, pool, projects }: PoolState, figures: Partial<ViewFigures>): Partial<PoolState> {
+  const changed = new Map((figures.projects ?? []).map(project => [project.name, project]));
+  const kept = projects.filter(project => !changed.has(project.name));
+  return {
+    me: figures.me ?? me,
+    pool: pool && { ...pool, ...figures.pool, nodes: withUse(pool.nodes, figures.gpus ?? []) },
+    projects: changed.size > 0 ? inOrder([...kept, ...changed.values()], projects) : projects
+  };
+}
+
+function withUse(nodes: readonly NodeView[], figures: readonly GpuFigures[]): NodeView[] {
+  const use = new Map(figures.map(({ node, ...figure }) => [`${node}\n${figure.index}`, figure]));
+  const changed = new Set(figures.map(({ node }) => node));
+  return nodes.map(node =>
+    changed.has(node.name)
+      ? { ...node, gpus: node.gpus.map(gpu => ({ ...gpu, ...use.get(`${node.name}\n${gpu.index}`) })) }
+      : node
+  );
 }
 
 /** How many unfinished jobs the caller has, or all projects whose jobs they see: also of those not in `jobs`. */

@@ -21,7 +21,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -69,6 +69,7 @@ class Uploads(JobFiles):
         self._runs = runs
         self._written: dict[JobFile, asyncio.Event] = {}
         self._times: dict[Worker, LogTimesFile] = {}
+        self._watching: dict[JobId, list[Callable[[Area], None]]] = {}
         self._merging: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def open(self) -> None:
@@ -94,7 +95,10 @@ class Uploads(JobFiles):
         """Append to a stream; returns the bytes stored so far, from where the worker continues."""
         if stream == REPORTS:
             async with self._merging.setdefault(worker.job, asyncio.Lock()):
-                return await asyncio.to_thread(self._merge, worker, offset, data)
+                stored = await asyncio.to_thread(self._merge, worker, offset, data)
+            for written in self._watching.get(worker.job, ()):
+                written(Area.OUTPUT)
+            return stored
         if stream == LOG:
             folder = self.folder(worker)
             times = self._times.setdefault(worker, LogTimesFile(str(folder / TIMES)))
@@ -111,6 +115,8 @@ class Uploads(JobFiles):
         """Wake the readers that follow a worker's log: it has grown or is complete."""
         if event := self._written.pop(log_file(worker.job, worker.attempt, worker.rank), None):
             event.set()
+        for written in self._watching.get(worker.job, ()):
+            written(Area.LOG)
 
     def keep(self, worker: Worker) -> None:
         """Make an ended worker's files durable and delete its incomplete uploads."""
@@ -204,6 +210,16 @@ class Uploads(JobFiles):
             await written.wait()
             if self._written.get(file) is written:
                 return False  # closed
+
+    @contextlib.contextmanager
+    def watch(self, job: JobId, attempt: int, workers: int, written: Callable[[Area], None]) -> Iterator[None]:
+        self._watching.setdefault(job, []).append(written)
+        try:
+            yield
+        finally:
+            self._watching[job].remove(written)
+            if not self._watching[job]:
+                del self._watching[job]
 
     async def list(self, job: JobId, area: Area) -> tuple[FileInfo, ...]:
         return await asyncio.to_thread(outputs.listing, self._area(job, area))

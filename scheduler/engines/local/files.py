@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from scheduler.engines import outputs
 from scheduler.engines.deletion import delete, kept
-from scheduler.engines.files import Area, FileInfo, JobFile, JobFiles, Reader
+from scheduler.engines.files import Area, FileInfo, JobFile, JobFiles, Reader, log_file
 from scheduler.engines.local.folders import Folders, JobFolder, WorkerFolder
 from scheduler.engines.local.follow import Growth
 from scheduler.errors import Conflict, NotFound
@@ -76,6 +77,15 @@ class JobFolders(JobFiles):
                     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
                 finally:
                     wait.cancel()
+
+    @contextlib.contextmanager
+    def watch(self, job: JobId, attempt: int, workers: int, written: Callable[[Area], None]) -> Iterator[None]:
+        logs = [self._worker(log_file(job, attempt, rank)).log for rank in range(workers)]
+        with contextlib.ExitStack() as watching:
+            for log in logs:
+                watching.enter_context(self._growth.on(log, partial(written, Area.LOG)))
+            watching.enter_context(self._growth.on(self._folders.job(job).output, partial(written, Area.OUTPUT)))
+            yield
 
     async def list(self, job: JobId, area: Area) -> tuple[FileInfo, ...]:
         return await asyncio.to_thread(outputs.listing, _folder(self._folders.job(job), area))

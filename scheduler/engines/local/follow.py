@@ -11,7 +11,7 @@ import ctypes
 import os
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 _IN_MODIFY = 0x2
@@ -25,7 +25,7 @@ class Growth:
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
         self._inotify = -1
-        self._watches: dict[int, set[asyncio.Event]] = {}
+        self._watches: dict[int, set[Callable[[], None]]] = {}
 
     def open(self) -> None:
         if self._libc is not None:
@@ -38,27 +38,52 @@ class Growth:
             asyncio.get_running_loop().remove_reader(self._inotify)
             os.close(self._inotify)
             self._inotify = -1
-        for events in self._watches.values():
-            for event in events:
-                event.set()
+        for watching in self._watches.values():
+            for written in watching:
+                written()
 
     @contextlib.contextmanager
     def of(self, file: Path) -> Iterator[asyncio.Event]:
         """An event that is set when the file is written to from now on (or, without inotify, might have been)."""
         event = asyncio.Event()
-        watch = self._libc.inotify_add_watch(self._inotify, os.fsencode(file), _IN_MODIFY) if self._libc else -1
-        if watch < 0:
-            look = asyncio.get_running_loop().call_later(_LOOK_AGAIN, event.set)
-            try:
-                yield event
-            finally:
-                look.cancel()
-            return
-        self._watches.setdefault(watch, set()).add(event)
-        try:
+        with self.on(file, event.set):
             yield event
+
+    @contextlib.contextmanager
+    def on(self, path: Path, written: Callable[[], None]) -> Iterator[None]:
+        """Call `written` when a file, or a file in a folder, is written to from now on, and when it comes into being;
+        without inotify, every now and then."""
+        watch, again = self._add(path, written), None
+        if watch < 0:
+            again = asyncio.get_running_loop().call_later(_LOOK_AGAIN, lambda: look())
+
+        def look() -> None:
+            nonlocal watch, again
+            watch = self._add(path, written)
+            if watch < 0:
+                again = asyncio.get_running_loop().call_later(_LOOK_AGAIN, look)
+            if watch >= 0 or self._inotify < 0:
+                written()
+
+        try:
+            yield
         finally:
-            self._watches[watch].discard(event)
+            if again is not None:
+                again.cancel()
+            self._remove(watch, written)
+
+    def _add(self, path: Path, written: Callable[[], None]) -> int:
+        """A watch; negative where that cannot be watched."""
+        if self._libc is None or self._inotify < 0:
+            return -1
+        watch = int(self._libc.inotify_add_watch(self._inotify, os.fsencode(path), _IN_MODIFY))
+        if watch >= 0:
+            self._watches.setdefault(watch, set()).add(written)
+        return watch
+
+    def _remove(self, watch: int, written: Callable[[], None]) -> None:
+        if watch in self._watches:
+            self._watches[watch].discard(written)
             if not self._watches[watch]:
                 del self._watches[watch]
                 assert self._libc is not None
@@ -72,5 +97,5 @@ class Growth:
         while data:
             watch, _mask, _, length = _EVENT.unpack_from(data)
             data = data[_EVENT.size + length :]
-            for event in self._watches.get(watch, ()):
-                event.set()
+            for written in list(self._watches.get(watch, ())):
+                written()

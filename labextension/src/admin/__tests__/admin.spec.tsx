@@ -111,7 +111,7 @@ describe('the map of the GPUs', () => {
     const scheduler = new Scheduler();
     const gpus = [gpu([{ ...occupant, share: 0.5 }], { failure, foreign: 0.5 })];
     const pool = { ...scheduler.pool, nodes: [{ ...node, gpus }] };
-    render(<GpuGrid model={new PoolModel(scheduler)} pool={pool} />);
+    render(<GpuGrid pool={pool} />);
     expect(kinds()).toEqual(expected);
     expect(screen.queryAllByText('out of use')).toHaveLength(failure ? 1 : 0);
   });

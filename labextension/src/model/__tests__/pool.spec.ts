@@ -1,6 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { aJob, aProject, aSession, Scheduler } from '../../__tests__/scheduler';
+import type { GpuView, NodeView } from '../api';
+import { followLog, textOf } from '../log';
 import { PoolModel } from '../pool';
+import { followReports } from '../reports';
 import type { PoolState } from '../state';
 import { PoolError } from '../transport';
 
@@ -75,6 +78,36 @@ describe('the pool model', () => {
     expect(scheduler.asked.length).toBe(asked);
   });
 
+  it('reads what a job writes when the stream says so, and polls nothing', async () => {
+    scheduler.jobs.set('a', aJob('a', { state: 'running' }));
+    scheduler.logs.set('a', 'one');
+    scheduler.reports.set('a', [{ step: 1 }]);
+    model.start();
+    await live();
+    const abort = new AbortController();
+    const seen = { log: '', steps: 0 };
+    const reads = () => scheduler.asked.filter(asked => /logs|metrics/.test(asked)).length;
+    const read = async (log: string, steps: number) => {
+      await vi.waitFor(() => expect(seen).toEqual({ log, steps }), 4000);
+      await new Promise(resolve => setTimeout(resolve, 1200)); // it rests between two reads
+      return reads();
+    };
+    const never = () => false;
+    void followLog(model.client, 'a', 1, 0, never, tail => (seen.log = textOf(tail.lines[0]!)), abort.signal);
+    const show = (line: readonly object[]) => (seen.steps = line.length);
+    void followReports(model.client, 'a', never, () => true, show, abort.signal);
+    const before = await read('one', 1);
+    expect(scheduler.shows.at(-1)).toEqual(['a']);
+    scheduler.logs.set('a', 'one and two');
+    scheduler.reports.set('a', [{ step: 1 }, { step: 2 }]);
+    await new Promise(resolve => setTimeout(resolve, 1200));
+    expect(reads()).toBe(before);
+    scheduler.tellWritten('another', 'a');
+    await read('one and two', 2);
+    abort.abort();
+    await vi.waitFor(() => expect(scheduler.shows.at(-1)).toEqual([]));
+  });
+
   it('misses no event while it reads the pool', async () => {
     scheduler.jobs.set('a', aJob('a'));
     scheduler.before['/sessions'] = () => scheduler.set(aJob('late'));
@@ -89,14 +122,19 @@ describe('the pool model', () => {
 
   it('takes figures and queue positions from the stream, without requests', async () => {
     scheduler.jobs.set('a', aJob('a', { position: 7 }));
+    const gpu = (index: number) => ({ index, utilisation: 0, used_memory_gib: 0 }) as GpuView;
+    const node = { name: 'n1', gpus: [gpu(0), gpu(1)] } as NodeView;
+    scheduler.pool = { ...scheduler.pool, nodes: [node] };
     model.start();
     await live();
     scheduler.asked.length = 0;
     scheduler.set(aJob('b'));
+    const use = { utilisation: 0.5, used_memory_gib: 3 };
     const train = { gpus: 6, allocated: 4, over_quota: 0, free: 2, foreign: 0, failing: 0 };
     scheduler.tellFigures({
       pool: { build: scheduler.pool.build, train, waiting: 30 },
       projects: [aProject('vision', { allocated: 4 }), aProject('speech')],
+      gpus: [{ node: 'n1', index: 1, ...use }],
       jobs: [
         {
           id: 'a',
@@ -111,7 +149,8 @@ describe('the pool model', () => {
     });
     const state = await until(({ jobs }) => jobs.get('a')?.position === 6);
     expect(state.jobs.get('a')).toEqual(aJob('a', { reason: 'Waits.', position: 6, estimated_start: 5000 }));
-    expect(state.pool).toEqual({ ...scheduler.pool, train, waiting: 30 });
+    const nodes = [{ ...node, gpus: [gpu(0), { ...gpu(1), ...use }] }];
+    expect(state.pool).toEqual({ ...scheduler.pool, train, waiting: 30, nodes });
     expect(state.projects.map(one => [one.name, one.allocated])).toEqual([
       ['vision', 4],
       ['speech', 0]
