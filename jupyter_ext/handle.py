@@ -188,6 +188,15 @@ class Job(ShownOnce):
             self._brought = self._bring() if self.seen.outputs else {}
         return self._brought
 
+    def load(self) -> list[str]:
+        """Set the variables of `--out` in the notebook, for example after a restart of the kernel; returns their names.
+        Raises `JobFailed` unless the job has succeeded."""
+        shell = get_shell()
+        if shell is None:
+            raise PlainError("There is no notebook to set variables in; use job.outputs.")
+        shell.push(self.outputs)
+        return list(self.outputs)
+
     # -- results ------------------------------------------------------------------------------------
 
     def _require_success(self) -> None:

@@ -117,6 +117,9 @@ class Search(Trials):
     def name(self) -> str:
         return self.driver.name.removesuffix("-search")
 
+    def _found_by(self) -> dict[str, str]:
+        return {"driver": self.driver.id}
+
     def _planned(self) -> int:
         return int(self._plan["trials"])
 

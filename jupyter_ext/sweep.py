@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 LOOK = 1.0
 """Seconds between two polls of running jobs."""
 
+MIME = "application/vnd.runai.sweep+json"
+
 
 @dataclass(frozen=True, slots=True)
 class Goal:
@@ -154,7 +156,26 @@ class Trials(ShownOnce, Jobs):
     # -- display ---------------------------------------------------------------------------------------
 
     def _bundle(self) -> dict[str, Any]:
-        return {"text/html": self._html(), "text/plain": self._text()}
+        return {**self._live(), "text/html": self._html(), "text/plain": self._text()}
+
+    def _live(self) -> dict[str, Any]:
+        """What our renderer needs to keep the table up to date when the kernel no longer does."""
+        ended = sum(job.seen.state.final for job in self._jobs)
+        return {
+            MIME: {
+                "name": self.name,
+                "jobs": [job.id for job in self._jobs],
+                **self._found_by(),
+                "planned": self._planned(),
+                "ended": ended,
+                "metric": self.goal and self.goal.metric,
+                "sign": self.goal.sign if self.goal else 1,
+            }
+        }
+
+    def _found_by(self) -> dict[str, str]:
+        """What names all its jobs: the `array`, or the `driver` in its reports."""
+        raise NotImplementedError
 
     def _fresh(self) -> None:
         with contextlib.suppress(RunaiError):
@@ -229,6 +250,9 @@ class Sweep(Trials):
             array if isinstance(array, str) else array.id,
             goal(minimize, maximize),
         )
+
+    def _found_by(self) -> dict[str, str]:
+        return {"array": self.id}
 
     @property
     def views(self) -> list[JobView]:

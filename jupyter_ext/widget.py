@@ -13,6 +13,7 @@ import html
 import re
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import ipywidgets as widgets
@@ -20,6 +21,7 @@ import ipywidgets as widgets
 from jupyter_ext import card, reports
 from jupyter_ext.connection import connect, locate
 from jupyter_ext.follow import Disconnected, Follower, Happening, Output
+from jupyter_ext.frontend import get_shell
 from scheduler.errors import RunaiError
 from scheduler.model import JobState
 from scheduler.schema import JobView
@@ -46,6 +48,7 @@ class Shown(Protocol):
     def pause(self) -> object: ...
     def resume(self) -> object: ...
     def cancel(self) -> object: ...
+    def load(self) -> object: ...
 
 
 class OtherRank:
@@ -100,6 +103,7 @@ class JobWidget(widgets.VBox):
                 "resume": "play",
                 "cancel": "stop",
                 "refresh": "refresh",
+                "load": "download",
             }.items()
         }
         super().__init__(
@@ -183,7 +187,8 @@ class JobWidget(widgets.VBox):
     # -- acting ---------------------------------------------------------------------------------------------
 
     def _button(self, verb: str, icon: str) -> Any:
-        button = widgets.Button(description=verb.capitalize(), icon=icon, layout=widgets.Layout(width="auto"))
+        description = f"Load results ({', '.join(self._job.seen.outputs)})" if verb == "load" else verb.capitalize()
+        button = widgets.Button(description=description, icon=icon, layout=widgets.Layout(width="auto"))
         button.on_click(lambda _: threading.Thread(target=self._act, args=(verb,), name=verb, daemon=True).start())
         return button
 
@@ -199,6 +204,8 @@ class JobWidget(widgets.VBox):
                 self._follow()
         except RunaiError as error:
             self._note = error.sentence
+        except Exception as error:  # reading variables may raise anything
+            self._note = str(error)
         finally:
             self._buttons[verb].disabled = False
             self._draw()
@@ -220,6 +227,7 @@ class JobWidget(widgets.VBox):
                 "resume": job.state is JobState.PAUSED,
                 "cancel": not job.state.final,
                 "refresh": not job.state.final,
+                "load": job.mine and job.state is JobState.SUCCEEDED and not _are_here(job.outputs),
             }
             for verb, button in self._buttons.items():
                 _show(button, may[verb])
@@ -231,6 +239,11 @@ class JobWidget(widgets.VBox):
             return
         self._bar.max, self._bar.value = max(told.total, 1.0), told.done
         self._left.value = card.steps(told, self._job.seen)
+
+
+def _are_here(names: Sequence[str]) -> bool:
+    """Whether the notebook has these variables, which a new kernel has not."""
+    return all(name in get_shell().user_ns for name in names)
 
 
 def _show(widget: Any, shown: bool) -> None:

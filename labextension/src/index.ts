@@ -1,6 +1,7 @@
 import { actionsPlugin } from './lab/actions';
 import { activityPlugin } from './lab/activity';
 import { cardPlugin } from './lab/card';
+import { sweepPlugin } from './lab/sweep';
 import { cellPlugin } from './lab/cell';
 import { commandsPlugin } from './lab/commands';
 import { executionsPlugin } from './lab/executions';
@@ -28,6 +29,7 @@ export default [
   notificationsPlugin,
   noticesPlugin,
   cardPlugin,
+  sweepPlugin,
   welcomePlugin,
   activityPlugin
 ];

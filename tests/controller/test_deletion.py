@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.controller.controller import DAY
 from scheduler.errors import Conflict, NotFound, Unavailable
 from scheduler.model import After, ArrayId, ArrayPlace, Job, JobId, JobState
 from scheduler.store import JOB_DELETED, ChangeSet, Store
 from tests.controller.scheduler_process import command, scheduling
 from tests.controller.stage import POOL, Bench, World, begin, make_job, opened
+
+DAY = 86_400.0
 
 
 async def ran(bench: Bench, job: Job | None = None) -> Job:

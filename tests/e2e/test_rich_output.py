@@ -18,7 +18,7 @@ __all__ = ["in_the_lab"]
 
 pytestmark = pytest.mark.needs("chromium")
 
-CELL = """%%runai_train --name rich
+CELL = """%%runai_train --name rich --out step
 import os, time
 from pathlib import Path
 import matplotlib.pyplot as plt
@@ -95,6 +95,9 @@ def test_output_stays_over_a_reload_and_a_restart(hub: Hub, in_the_lab: Callable
     expect(output).to_contain_text("text after")
     assert eventually(lambda: api(page, f"jobs/{job['id']}")["state"] == "succeeded")
     expect(output.get_by_role("group")).to_contain_text("succeeded")
+    output.get_by_role("button", name="Load results (step)").click()  # the new kernel does not have them
+    expect(page.get_by_text("step of rich are set in this notebook.")).to_be_visible()
+    shot(page, "card-results")
 
     # The saved outputs belong to the notebook: they are complete even without a scheduler.
     path = hub.folder / "users" / "eve" / "rich.ipynb"
@@ -118,3 +121,24 @@ def test_output_stays_over_a_reload_and_a_restart(hub: Hub, in_the_lab: Callable
         "text/html",
         "stream",
     ]
+
+
+def test_the_table_of_a_sweep_goes_on_after_a_reload(hub: Hub, in_the_lab: Callable[..., Page]) -> None:
+    page = in_the_lab("ira")
+    gate = hub.folder / "gate-of-the-sweep"
+    waits = f"import pathlib, time\nwhile not pathlib.Path({str(gate)!r}).exists(): time.sleep(0.05)"
+    head = "%%runai_train --name tried --gpus 0 --sweep x=1,2 --minimize loss"
+    report = "from jupyter_ext import job\njob.report(loss=x / 4)"
+    write_notebook(hub, "ira", "sweep.ipynb", f"{head}\n{report}\n{waits}")
+    open_notebook(page, hub, "ira", "sweep.ipynb")
+    run_all_cells(page)
+    output = cell_output(page, "--name tried")
+    expect(output).to_contain_text("Best: tried-0", timeout=60_000)
+    page.keyboard.press("Control+s")
+    page.reload()
+    page.wait_for_selector(".jp-Notebook .jp-CodeCell")
+    table = cell_output(page, "--name tried").locator(".runai-Sweep")
+    expect(table.get_by_role("status")).to_have_text("tried: 0 of 2 done · best loss 0.25", timeout=30_000)
+    gate.touch()
+    expect(table.get_by_role("status")).to_have_text("tried: 2 of 2 done · best loss 0.25")
+    shot(page, "sweep-after-a-reload")

@@ -266,6 +266,7 @@ def test_a_job_is_found_again_by_its_id(kernel: Kernel) -> None:
     kernel.run("%%runai_train --out y\ny = 8")
     kernel.run("from jupyter_ext import Job\nfound = Job(_job.id)")
     assert kernel.value("found.result()['y'], found.name == _job.name") == "(8, True)"
+    assert kernel.run("del y\nprint(found.load(), y)").stdout == "['y'] 8\n"
 
 
 def test_a_job_can_be_paused_resumed_and_cancelled(kernel: Kernel, pool: RunningPool) -> None:

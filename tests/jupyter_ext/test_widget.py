@@ -125,6 +125,16 @@ def test_its_buttons_act(kernel: Kernel, pool: RunningPool, front_end: FrontEnd)
     gone(kernel)
 
 
+def test_it_loads_the_results_of_a_job_that_a_new_kernel_does_not_have(kernel: Kernel, front_end: FrontEnd) -> None:
+    kernel.run("%%runai_train --name made --out y\ny = 7")
+    kernel.run("del y\nfrom jupyter_ext import Job")
+    kernel.send("card = Job('made').widget()")
+    front_end.until(lambda: "Load results (y)" in front_end.buttons)
+    front_end.press("Load results (y)")
+    front_end.until(lambda: not front_end.buttons)
+    assert kernel.value("y") == "7"
+
+
 def test_closing_it_detaches_and_the_job_keeps_running(kernel: Kernel, pool: RunningPool, front_end: FrontEnd) -> None:
     job = shown(kernel, front_end, "closed")
     kernel.run("card.close()")

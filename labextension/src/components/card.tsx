@@ -1,5 +1,6 @@
 /** A job as a card: below the cell that submitted it, or wherever its id is stored. */
 import { useRef, useState, type ReactElement } from 'react';
+import type { JobView } from '../model/api';
 import { sentence, shape, stateWord } from '../model/format';
 import { isFinal, type IPoolModel } from '../model/state';
 import { progress } from '../model/reports';
@@ -19,9 +20,11 @@ export interface JobCardProps {
   otherwise: string;
   /** Whether the job's output is shown below the card, so that the card need not show the end of its log. */
   follows?: boolean;
+  /** Sets the variables that the job returned in the notebook that shows the card. */
+  loadResults?: (job: JobView) => Promise<void>;
 }
 
-export function JobCard({ id, model, actions, otherwise, follows }: JobCardProps): ReactElement {
+export function JobCard({ id, model, actions, otherwise, follows, loadResults }: JobCardProps): ReactElement {
   const trans = useTrans();
   const now = useNow();
   const state = usePool(model);
@@ -72,6 +75,9 @@ export function JobCard({ id, model, actions, otherwise, follows }: JobCardProps
                 {what === 'log' ? trans.__('Log') : trans.__('Files')}
               </button>
             ))}
+          {mine && job.state === 'succeeded' && job.outputs.length > 0 && loadResults && (
+            <LoadResults job={job} load={loadResults} />
+          )}
           {actions.openJob && (
             <button type="button" className="runai-TextAction" onClick={() => actions.openJob?.(job.id)}>
               <ActionIcon name="open" />
@@ -107,5 +113,27 @@ export function JobCard({ id, model, actions, otherwise, follows }: JobCardProps
       )}
       {below === 'files' && <Files client={model.client} job={job} />}
     </div>
+  );
+}
+
+/** After a restart of the kernel, the variables that the job returned are no longer in the notebook. */
+function LoadResults({ job, load }: { job: JobView; load: (job: JobView) => Promise<void> }): ReactElement {
+  const trans = useTrans();
+  const [loading, setLoading] = useState(false);
+  return (
+    <button
+      type="button"
+      className="runai-TextAction"
+      title={trans.__('Set %1 in this notebook', job.outputs.join(', '))}
+      aria-label={trans.__('Load results (%1)', job.outputs.join(', '))}
+      disabled={loading}
+      onClick={() => {
+        setLoading(true);
+        void load(job).finally(() => setLoading(false));
+      }}
+    >
+      <ActionIcon name="load" />
+      {trans.__('Load results')}
+    </button>
   );
 }

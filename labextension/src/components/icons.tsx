@@ -55,9 +55,22 @@ export function StateIcon({ state }: { state: JobState }): ReactElement {
 }
 
 export type ActionName =
-  'open' | 'copy' | 'log' | 'files' | 'pause' | 'resume' | 'run' | 'cancel' | 'delete' | 'filter' | 'add' | 'priority';
+  | 'open'
+  | 'copy'
+  | 'log'
+  | 'files'
+  | 'pause'
+  | 'resume'
+  | 'run'
+  | 'cancel'
+  | 'delete'
+  | 'filter'
+  | 'add'
+  | 'priority'
+  | 'load';
 
 const ACTIONS: Record<ActionName, string> = {
+  load: 'M7.2 2h1.6v6.3l2.3-2.3 1.1 1.1L8 11.3 3.8 7.1 4.9 6l2.3 2.3zM2.5 12.4h11V14h-11z',
   open: 'M9 2h5v5h-1.6V4.7L7.6 9.5 6.5 8.4l4.8-4.8H9zM2 3.5h4.5v1.6H3.6v7.3h7.3V9.5h1.6V14H2z',
   copy: 'M5 1.5h8.5V11h-2v3.5H3V5h2zm1.6 1.6v1.9h4.9v4.4h.4V3.1zM4.6 6.6v6.3h5.3V6.6z',
   log: 'M2 3h12v1.6H2zm0 3.1h9v1.6H2zm0 3.1h12v1.6H2zm0 3.1h6v1.6H2z',

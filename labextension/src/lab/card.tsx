@@ -12,6 +12,7 @@ import type { Trans } from '../trans';
 import { DOMAIN } from './domain';
 import { saveWith } from './saving';
 import { OutputContinuation } from './continuation';
+import { loadResults } from './results';
 import { IJobActions, IPoolModel } from './tokens';
 
 /** An output that holds only a job's id; the job's state is read when the output is shown. */
@@ -50,6 +51,7 @@ class CardRenderer extends ReactWidget implements IRenderMime.IRenderer {
             actions={this._actions}
             otherwise={this._otherwise}
             follows={this._follows}
+            loadResults={job => loadResults(this, job, this._trans)}
           />
         ) : (
           <pre>{this._otherwise}</pre>

@@ -130,7 +130,7 @@ it('shows to which job an idle server lends its GPUs, since when, and that it ge
     gpus: [gpu]
   };
   scheduler.pool = { ...scheduler.pool, nodes: [node] };
-  await act(async () => model.refresh());
+  act(() => scheduler.tell('pool.changed', 'pool'));
   await screen.findByText(`lent to resnet since ${since}`);
   await told({ recalled_since: lent_since + 30 });
   await screen.findByText('gets its GPUs back from resnet');

@@ -457,6 +457,24 @@ describe('the card of a job', () => {
     model.dispose();
   });
 
+  it('loads what a job returned, once it has succeeded', async () => {
+    const scheduler = new Scheduler();
+    const job = aJob('a', { state: 'running', outputs: ['model', 'accuracy'] });
+    scheduler.jobs.set('a', job);
+    const model = new PoolModel(scheduler, { gather: 1 });
+    const load = vi.fn(() => Promise.resolve());
+    render(<JobCard id="a" model={model} actions={new Recorder()} otherwise="" loadResults={load} />);
+    await act(async () => model.start());
+    await screen.findByRole('button', { name: 'Log' });
+    expect(screen.queryByRole('button', { name: /Load results/ })).toBeNull();
+    const done = { ...job, state: 'succeeded' as const };
+    act(() => scheduler.set(done));
+    fireEvent.click(await screen.findByRole('button', { name: 'Load results (model, accuracy)' }));
+    expect(load).toHaveBeenCalledWith(done);
+    await waitFor(() => expect(screen.getByRole<HTMLButtonElement>('button', { name: /Load/ }).disabled).toBe(false));
+    model.dispose();
+  });
+
   it('is live, and falls back to the plain text when the job no longer exists', async () => {
     const scheduler = new Scheduler();
     scheduler.jobs.set('a', aJob('a', { state: 'running' }));
