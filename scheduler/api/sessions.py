@@ -123,14 +123,17 @@ class ActivityHandler(SessionsBase):
         last, controller = None if sent.quiet_seconds is None else now - sent.quiet_seconds, self.api.controller
         controller.session_idleness.tell(session.id, ServerActivity(now, sent.busy, last))
         if session.claim and (sent.busy or (last or 0.0) > (session.placed or 0.0)):
+            self._withdraw(session)
             await controller.recall_session(session.id)
         warning = self.api.book.stop_warnings.get(session.id)
         release = warning is not None and warning.asked and warning.takes_back and not sent.busy
         if release and sent.released and warning is not None:
-            idle = duration(now - warning.since)
-            await controller.take_back_session(session.id, f"Idle for {idle}.")
-            self.api.book.stop_warnings = {
-                id: each for id, each in self.api.book.stop_warnings.items() if id != session.id
-            }
+            self._withdraw(session)
+            await controller.take_back_session(session.id, f"Idle for {duration(now - warning.since)}.")
             release = False
         self.answer(SessionOrders(release=release))
+
+    def _withdraw(self, session: Session) -> None:
+        """It is no longer warned: what becomes of it is told next."""
+        book = self.api.book
+        book.stop_warnings = {id: each for id, each in book.stop_warnings.items() if id != session.id}

@@ -211,7 +211,7 @@ async def test_an_idle_session_lends_its_gpus_and_has_them_back_as_soon_as_it_is
     lab.clock.now += 60
     await lab.tell(5)
     recalled = await lab.session()
-    assert recalled["recalled_since"] == lab.clock.now
+    assert (recalled["recalled_since"], recalled["stops_at"]) == (lab.clock.now, None)
     await service.until(waiting, JobState.QUEUED)
     await service.controller.settle()
     back = await lab.after(0, quiet=5)

@@ -50,23 +50,21 @@ export function Allocation({ client, total }: { client: Client; total: number })
     return null;
   }
   return (
-    <Card
-      title={trans.__('Allocated GPUs')}
-      aside={
+    <Card title={trans.__('Allocated GPUs')}>
+      <div className="runai-Find">
         <Choice label={trans.__('Span')} value={span} values={SPANS} name={one => spanName(one, trans)} set={setSpan} />
-      }
-    >
-      <LineChart
-        name={trans.__('Allocated GPUs')}
-        line={trans.__('allocated')}
-        points={allocated}
-        others={idle.length > 0 ? [{ id: 'idle', name: trans.__('idle'), points: idle }] : []}
-        place={at =>
-          report.every === 'hour' && span === 'day' ? clock(at, report.until) : periodName(at, report.every!)
-        }
-        written={value => gpus(Math.round(10 * value) / 10, trans)}
-        scale={[0, Math.max(total, ...allocated.map(point => point.value))]}
-      />
+      </div>
+      <div className="runai-Allocation">
+        <LineChart
+          name={report.every === 'hour' ? trans.__('Average of each hour') : trans.__('Average of each day')}
+          line={trans.__('allocated')}
+          points={allocated}
+          others={idle.length > 0 ? [{ id: 'idle', name: trans.__('idle'), points: idle }] : []}
+          place={at => (span === 'day' ? clock(at, report.until) : periodName(at, 'day'))}
+          written={value => gpus(Math.round(10 * value) / 10, trans)}
+          scale={[0, Math.max(total, ...allocated.map(point => point.value))]}
+        />
+      </div>
     </Card>
   );
 }

@@ -85,17 +85,31 @@ function Entry({ entry }: { entry: AuditEntry }): ReactElement {
         <time dateTime={at.toISOString()}>{at.toLocaleString([], { dateStyle: 'medium', timeStyle: 'short' })}</time>
       </td>
       <td className="runai-Table-text">
-        {entry.user ?? (entry.kind === 'gpu' || stopReason(entry) ? trans.__('scheduler') : trans.__('pool file'))}
+        {entry.user ??
+          (entry.kind === 'gpu' || entry.kind === 'session' ? trans.__('scheduler') : trans.__('pool file'))}
       </td>
       <td className="runai-Table-text runai-Table-words">
-        {(entry.kind === 'gpu' ? [gpuWords(entry, trans)] : changeWords(entry, trans)).map(line => (
+        {linesOf(entry, trans).map(line => (
           <div key={line}>
-            {[trans.__(KINDS[entry.kind]), line, ownerWords(entry, trans), stopReason(entry)].filter(Boolean).join(' ')}
+            {[trans.__(KINDS[entry.kind]), line, ownerWords(entry, trans), schedulersReason(entry)]
+              .filter(Boolean)
+              .join(' ')}
           </div>
         ))}
       </td>
     </tr>
   );
+}
+
+function linesOf(entry: AuditEntry, trans: Trans): string[] {
+  if (entry.kind === 'gpu') {
+    return [gpuWords(entry, trans)];
+  }
+  return entry.kind === 'session' && entry.after?.gpus ? [lendingWords(entry, trans)] : changeWords(entry, trans);
+}
+
+function lendingWords({ name, before, after }: AuditEntry, trans: Trans): string {
+  return trans.__('%1: GPUs %2 → %3', name, String(before?.gpus), String(after?.gpus));
 }
 
 function gpuWords({ name, after }: AuditEntry, trans: Trans): string {
@@ -104,9 +118,9 @@ function gpuWords({ name, after }: AuditEntry, trans: Trans): string {
     : trans.__('%1 works again and gets work.', name);
 }
 
-/** Why the scheduler itself stopped a server. */
-function stopReason({ action, after }: AuditEntry): string {
-  return action === 'remove' && after ? String(after.reason) : '';
+/** Why the scheduler itself stopped a server, or lent or took back its GPUs. */
+function schedulersReason({ action, after }: AuditEntry): string {
+  return (action === 'remove' || after?.gpus) && after?.reason ? String(after.reason) : '';
 }
 
 /** The owner of the job or session: its id alone is meaningless after it is deleted. */

@@ -129,7 +129,7 @@ const PAUSE = 60;
 
 function idleFor(session: SessionView, now: number, trans: Trans): string {
   const { idle_since, stops_at, stops_because, lends_at } = session;
-  const ends = stops_at === null ? '' : endOf(session, clock(stops_at, now), trans);
+  const ends = stops_at === null || session.taken_since !== null ? '' : endOf(session, clock(stops_at, now), trans);
   if (idle_since === null || (now - idle_since < PAUSE && stops_because !== 'idle')) {
     return ends || '–';
   }

@@ -41,7 +41,7 @@ function lentWords({ lent_since, recalled_since, taken_since }: Idle, yours: str
     return trans.__('%1 gets its GPUs back as soon as the job on them has saved and stopped.', yours);
   }
   if (lent_since !== null) {
-    return trans.__('%1 is idle, and its GPUs are lent to jobs since %2.', yours, at(lent_since));
+    return trans.__('%1 is idle, and its GPUs have been lent to jobs since %2.', yours, at(lent_since));
   }
   return taken_since === null
     ? ''

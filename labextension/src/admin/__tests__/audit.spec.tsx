@@ -53,6 +53,16 @@ it('shows why the scheduler stopped an idle server', async () => {
   expect(stopped.closest('tr')!.textContent).toContain('scheduler');
 });
 
+it('shows that the GPUs of an idle server were lent, and why', async () => {
+  const scheduler = new Scheduler();
+  const session = { ...entry, kind: 'session', name: 's-1' } as const;
+  const after = { gpus: 'lent', reason: 'Idle for 1 h.' };
+  scheduler.audit = [{ ...session, before: { owner: 'ada', name: '', gpus: 'held' }, after }];
+  render(<AuditView client={new Client(scheduler)} />);
+  const lent = await screen.findByText('session s-1: GPUs held → lent (of ada) Idle for 1 h.');
+  expect(lent.closest('tr')!.textContent).toContain('scheduler');
+});
+
 it('shows that a GPU has failed, and that it works again', async () => {
   const scheduler = new Scheduler();
   const [well, failing] = [{ failure: null }, { failure: 'Xid 79.' }];

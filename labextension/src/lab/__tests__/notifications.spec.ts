@@ -41,7 +41,7 @@ it('warns that my idle server will be stopped, and withdraws that when it is use
     `Your server is idle. Its GPUs are lent to jobs at ${then} until you use it again. ${end}`
   );
   const lent = { stops_at: stops, stops_because: 'idle' as const, lent_since: lends_at };
-  await idle(lent, `Your server is idle, and its GPUs are lent to jobs since ${then}. ${end}`);
+  await idle(lent, `Your server is idle, and its GPUs have been lent to jobs since ${then}. ${end}`);
   await idle(
     { ...lent, stops_at: null, recalled_since: lends_at },
     'Your server gets its GPUs back as soon as the job on them has saved and stopped.'
