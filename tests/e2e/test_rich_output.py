@@ -96,7 +96,7 @@ def test_output_stays_over_a_reload_and_a_restart(hub: Hub, in_the_lab: Callable
     assert eventually(lambda: api(page, f"jobs/{job['id']}")["state"] == "succeeded")
     expect(output.get_by_role("group")).to_contain_text("succeeded")
     output.get_by_role("button", name="Load results (step)").click()  # the new kernel does not have them
-    expect(page.get_by_text("step of rich are set in this notebook.")).to_be_visible()
+    expect(page.get_by_text("Set step in this notebook, from rich.").first).to_be_visible()
     shot(page, "card-results")
 
     # The saved outputs belong to the notebook: they are complete even without a scheduler.

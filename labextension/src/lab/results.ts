@@ -38,7 +38,7 @@ export async function loadResults(widget: Widget, job: JobView, trans: Trans): P
     () => undefined
   );
   if (told?.status === 'ok') {
-    Notification.success(trans.__('%1 of %2 are set in this notebook.', job.outputs.join(', '), job.name), {
+    Notification.success(trans.__('Set %1 in this notebook, from %2.', job.outputs.join(', '), job.name), {
       autoClose: 3000
     });
   } else {
