@@ -599,6 +599,9 @@ def test_tab_asks_the_pool_for_jobs_and_leaves_files_to_ipython(kernel: Kernel, 
     kernel.run("%runai_train --gpus 0 -- true")
     job = pool.client.jobs(mine=True, limit=1).jobs[0]
     assert job.id in kernel.completions("%runai_train --after ")
+    assert job.name not in kernel.completions("Job('tr")
+    kernel.run("from jupyter_ext import Job")
+    assert kernel.completions("found = Job('tr") == [job.name]
     (kernel.folder / "train_me.py").touch()
     assert any("train_me.py" in match for match in kernel.completions("%runai_train train_m"))
 
