@@ -46,8 +46,8 @@ PAINTED = """
 })
 """
 SHOWN = """
-text => new Promise(done => {
-  const look = () => document.querySelector('tbody').textContent.includes(text)
+label => new Promise(done => {
+  const look = () => document.querySelector(`[aria-label="${label}"]`)
     ? requestAnimationFrame(() => setTimeout(() => done(Date.now())))
     : requestAnimationFrame(look);
   look();
@@ -156,8 +156,9 @@ def changes(page: Page, client: Client) -> None:
     page.wait_for_selector("tbody >> text=train-17")
     took = []
     for n in range(CHANGES):
-        priority = 900 + n
-        shown = page.evaluate_handle(f"text => ({{ at: ({SHOWN})(text) }})", str(priority))
+        priority = 1 + n % 40  # below that of the job that holds the GPUs
+        label = f"Priority of train-17: {priority}"
+        shown = page.evaluate_handle(f"label => ({{ at: ({SHOWN})(label) }})", label)
         began = time.time()
         client.set_priority("j-000000000017", priority)
         took.append(float(shown.evaluate("({ at }) => at")) - 1000 * began)
