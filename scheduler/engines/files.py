@@ -96,8 +96,8 @@ class JobFiles(ABC):
     def watch(
         self, job: JobId, attempt: int, workers: int, written: Callable[[Area], None]
     ) -> AbstractContextManager[None]:
-        """Meanwhile, call `written` whenever a worker of this attempt may have written to its log (`LOG`), or to the
-        job's reports (`OUTPUT`)."""
+        """Meanwhile, call `written` whenever a worker of this attempt may have written to its log or displays (`LOG`),
+        or to the job's reports (`OUTPUT`)."""
 
     @abstractmethod
     async def list(self, job: JobId, area: Area) -> tuple[FileInfo, ...]:

@@ -67,6 +67,20 @@ async def test_logs_are_followed_without_inotify(here: Workplace, monkeypatch: p
     await test_many_readers_follow_one_log_to_its_end(here)
 
 
+async def test_who_watches_a_job_learns_of_displays_without_text(here: Workplace) -> None:
+    something = asyncio.Event()
+    folder = here.job("j") / "output" / ".runai-cell"
+    await here.engine.launch(launch("j", shell("exec sleep 600")))
+    with here.files.watch(JobId("j"), 1, 1, lambda area: something.set() if area is Area.LOG else None):
+        folder.mkdir()
+        async with asyncio.timeout(20):
+            await something.wait()
+            something.clear()
+            (folder / "displays.1.jsonl").write_text("{}")
+            await something.wait()
+    await here.engine.stop(JobId("j"), 1, 5)
+
+
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
 async def test_who_watches_a_job_learns_of_what_it_prints_and_reports(
     here: Workplace, monkeypatch: pytest.MonkeyPatch, platform: str

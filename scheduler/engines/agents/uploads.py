@@ -96,8 +96,7 @@ class Uploads(JobFiles):
         if stream == REPORTS:
             async with self._merging.setdefault(worker.job, asyncio.Lock()):
                 stored = await asyncio.to_thread(self._merge, worker, offset, data)
-            for written in self._watching.get(worker.job, ()):
-                written(Area.OUTPUT)
+            self._wrote(worker, Area.OUTPUT)
             return stored
         if stream == LOG:
             folder = self.folder(worker)
@@ -108,15 +107,20 @@ class Uploads(JobFiles):
             return size
         if stream == DISPLAYS and worker.rank == 0:
             folder, path = self._area(worker.job, Area.OUTPUT), DISPLAYS_FILE.format(worker.attempt)
-            return await asyncio.to_thread(_extend, folder, path, offset, data, STREAM_LIMIT)
+            size = await asyncio.to_thread(_extend, folder, path, offset, data, STREAM_LIMIT)
+            self._wrote(worker, Area.LOG)
+            return size
         raise NotFound(f"A worker has no stream {stream!r}.")
 
     def tell(self, worker: Worker) -> None:
         """Wake the readers that follow a worker's log: it has grown or is complete."""
         if event := self._written.pop(log_file(worker.job, worker.attempt, worker.rank), None):
             event.set()
+        self._wrote(worker, Area.LOG)
+
+    def _wrote(self, worker: Worker, area: Area) -> None:
         for written in self._watching.get(worker.job, ()):
-            written(Area.LOG)
+            written(area)
 
     def keep(self, worker: Worker) -> None:
         """Make an ended worker's files durable and delete its incomplete uploads."""

@@ -19,6 +19,9 @@ from scheduler.errors import Conflict, NotFound
 from scheduler.model import JobId
 from scheduler.worker.logtimes import MOST, times_of
 
+DISPLAYS = ".runai-cell"
+"""The folder of a cell's displays in its output folder; some have no text in the log."""
+
 
 class JobFolders(JobFiles):
     """The folders of the jobs in a state folder. The engine reports which logs are being written and which jobs it
@@ -84,7 +87,9 @@ class JobFolders(JobFiles):
         with contextlib.ExitStack() as watching:
             for log in logs:
                 watching.enter_context(self._growth.on(log, partial(written, Area.LOG)))
-            watching.enter_context(self._growth.on(self._folders.job(job).output, partial(written, Area.OUTPUT)))
+            output = self._folders.job(job).output
+            watching.enter_context(self._growth.on(output, partial(written, Area.OUTPUT)))
+            watching.enter_context(self._growth.on(output / DISPLAYS, partial(written, Area.LOG)))
             yield
 
     async def list(self, job: JobId, area: Area) -> tuple[FileInfo, ...]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 _IN_MODIFY = 0x2
 _EVENT = struct.Struct("iIII")
-_LOOK_AGAIN = 0.1
+_LOOK_AGAIN, _LOOK_LATER = 0.1, 2.0
 
 
 class Growth:
@@ -53,15 +53,17 @@ class Growth:
     def on(self, path: Path, written: Callable[[], None]) -> Iterator[None]:
         """Call `written` when a file, or a file in a folder, is written to from now on, and when it comes into being;
         without inotify, every now and then."""
-        watch, again = self._add(path, written), None
+        watch, pause, again = self._add(path, written), _LOOK_AGAIN, None
         if watch < 0:
-            again = asyncio.get_running_loop().call_later(_LOOK_AGAIN, lambda: look())
+            again = asyncio.get_running_loop().call_later(pause, lambda: look())
 
         def look() -> None:
-            nonlocal watch, again
+            nonlocal watch, pause, again
             watch = self._add(path, written)
+            if self._inotify >= 0:  # it does not exist yet, and may never
+                pause = min(2 * pause, _LOOK_LATER)
             if watch < 0:
-                again = asyncio.get_running_loop().call_later(_LOOK_AGAIN, look)
+                again = asyncio.get_running_loop().call_later(pause, look)
             if watch >= 0 or self._inotify < 0:
                 written()
 
