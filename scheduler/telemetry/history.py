@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -30,6 +31,7 @@ class HistoryFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._open: dict[tuple[str, Level], Span] = {}
+        self._waiting: dict[tuple[str, Level, int], Span] | None = None
 
     def discard_old(self, now: float) -> None:
         """Delete the history of GPUs that have not been seen for as long as it is kept."""
@@ -45,9 +47,24 @@ class HistoryFiles:
             start = level.start(span.start)
             known = self._open.get((device, level))
             if known is None or known.start != start:
-                known = self._stored(device, level, start) or Span(start)
+                waiting = None if self._waiting is None else self._waiting.get((device, level, start))
+                known = waiting or self._stored(device, level, start) or Span(start)
             known = self._open[device, level] = known + span
-            self._store(device, level, known)
+            if self._waiting is None:
+                self._store(device, level, known)
+            else:
+                self._waiting[device, level, start] = known
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Write each record once at the end, however many samples are added to it. Raises `OSError` then."""
+        waiting = self._waiting = {}
+        try:
+            yield
+        finally:
+            self._waiting = None
+        for (device, level, _), span in waiting.items():
+            self._store(device, level, span)
 
     def read(self, device: str, since: float, until: float, now: float, points: int) -> History:
         """The spans from `since` until `until`, at most about `points`."""
