@@ -1,4 +1,4 @@
-"""Calls to an API server that stops answering."""
+"""Calls to an API server that is slow, or stops answering."""
 
 from __future__ import annotations
 
@@ -9,17 +9,45 @@ from pathlib import Path
 from threading import Thread
 
 import psutil
+import pytest
+from aiohttp import web
 
+from hub_spawner.ports import any_free
+from scheduler.engines.kubernetes import api as module
 from scheduler.engines.kubernetes.api import Api
 from tests.kubernetes.certificates import Authority
 
 KUBECONFIG = """
 current-context: it
 contexts: [{{name: it, context: {{cluster: it, user: it}}}}]
-clusters: [{{name: it, cluster: {{server: "https://127.0.0.1:{port}", certificate-authority: {ca}}}}}]
+clusters: [{{name: it, cluster: {{server: "{url}", certificate-authority: {ca}}}}}]
 users: [{{name: it, user: {{token: secret}}}}]
 """
 EVENT = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n"
+
+
+async def test_a_call_has_its_time_from_its_turn_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six calls that take half a second each, one at a time: the last ones queue for longer than a call may take."""
+    monkeypatch.setattr(module, "CONNECTIONS", 1)
+    monkeypatch.setattr(module, "PATIENCE", 2.0)
+
+    async def answer(request: web.Request) -> web.Response:
+        await asyncio.sleep(0.5)
+        return web.json_response({"path": request.path})
+
+    app = web.Application()
+    app.router.add_get("/{path}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", port := any_free())
+    await site.start()
+    (tmp_path / "kubeconfig").write_text(KUBECONFIG.format(url=f"http://127.0.0.1:{port}", ca=Authority(tmp_path).cert))
+    api = Api(str(tmp_path / "kubeconfig"))
+    await api.open()
+    answers = await asyncio.gather(*(api.get(f"/{number}") for number in range(6)))
+    assert [each["path"] for each in answers] == [f"/{number}" for number in range(6)]
+    await api.close()
+    await runner.cleanup()
 
 
 async def test_a_watch_of_a_silent_server_ends_at_once(tmp_path: Path) -> None:
@@ -40,7 +68,7 @@ async def test_a_watch_of_a_silent_server_ends_at_once(tmp_path: Path) -> None:
         server = Thread(target=answer_once)
         server.start()
         kubeconfig = tmp_path / "kubeconfig"
-        kubeconfig.write_text(KUBECONFIG.format(port=port, ca=authority.cert))
+        kubeconfig.write_text(KUBECONFIG.format(url=f"https://127.0.0.1:{port}", ca=authority.cert))
         api = Api(str(kubeconfig))
         await api.open()
         arrived = asyncio.Event()

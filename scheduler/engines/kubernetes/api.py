@@ -24,10 +24,10 @@ from scheduler.engines.kubernetes.podviews import Object
 from scheduler.errors import Invalid
 
 CONNECTIONS = 64
-"""Concurrent calls; others queue. A watch occupies a connection, too."""
+"""Concurrent calls; others queue. Watches have connections of their own."""
 
 PATIENCE = 30.0
-"""Seconds until an unanswered call fails."""
+"""Seconds until an unanswered call fails, without the time in which it queues."""
 
 READ_AHEAD = 2**21
 """Bytes of a watch that may be buffered."""
@@ -64,6 +64,7 @@ class Api:
         self._context = context
         self._configuration = Configuration()
         self._rest: RESTClientObject | None = None
+        self._turns = asyncio.Semaphore(CONNECTIONS)
 
     async def open(self) -> None:
         """Load the configuration. Raises `Invalid` if it is missing or wrong."""
@@ -79,7 +80,7 @@ class Api:
         except (kubeconfig.ConfigException, OSError, ValueError) as error:
             raise Invalid(f"The cluster cannot be found: {error}", field="kubeconfig") from error
         configuration.proxy = configuration.proxy or _proxy(configuration.host or "")
-        self._rest = RESTClientObject(configuration, maxsize=CONNECTIONS)
+        self._rest = RESTClientObject(configuration, maxsize=0)
         # The client's own session reads the environment and ~/.netrc at every call.
         session = self._rest.pool_manager
         self._rest.pool_manager = aiohttp.ClientSession(
@@ -129,7 +130,7 @@ class Api:
     ) -> Any:
         """Make a call and return its answer. Raises `ApiError`."""
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with self._turns, asyncio.timeout(PATIENCE):
                 answer = await self._ask(method, path, body, content, query)
                 async with answer:
                     text = await answer.read()

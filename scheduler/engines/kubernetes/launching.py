@@ -14,7 +14,7 @@ from scheduler.engines.agents.agents import Agents
 from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.base import WorkerState
 from scheduler.engines.kubernetes import manifests
-from scheduler.engines.kubernetes.api import Api, ApiError
+from scheduler.engines.kubernetes.api import CONNECTIONS, Api, ApiError
 from scheduler.engines.kubernetes.gang import Gang
 from scheduler.engines.kubernetes.inventory import ClusterInventory
 from scheduler.engines.kubernetes.manifests import Manifest, PodPlan
@@ -41,6 +41,7 @@ class Launching:
         self._settings = settings
         self._agent: Manifest = {}
         self._agent_seen = -math.inf
+        self._turns = asyncio.Semaphore(CONNECTIONS)  # more would only queue, and none be bound before all have pods
         self._core = f"/api/v1/namespaces/{settings.namespace}"
 
     async def install(self, agent: bytes) -> None:
@@ -73,8 +74,9 @@ class Launching:
         """
         for pause in retry_delays():
             try:
-                if await self._try_start(gang):
-                    gang.bound = True
+                async with self._turns:
+                    if await self._try_start(gang):
+                        gang.bound = True
                 return None
             except ApiError as error:
                 if not error.passing:
