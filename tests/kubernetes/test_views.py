@@ -247,20 +247,21 @@ def pod(labels: dict[str, str], phase: str = "Running") -> dict[str, Any]:
     return {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
 
 
-def test_our_own_pods_are_known_by_their_labels_and_only_by_all_of_them() -> None:
+def test_our_own_pods_are_known_by_all_of_their_labels_and_their_namespace() -> None:
     own = {**attempt_labels("mine", JobId("j-1"), 2), RANK: "3"}
-    assert pod_view(pod(own), "mine", WHOLE).worker == Worker(JobId("j-1"), 2, 3)
+    assert pod_view(pod(own), "mine", "ns", WHOLE).worker == Worker(JobId("j-1"), 2, 3)
     for labels in ({}, {INSTANCE: "mine"}, {**own, RANK: "first"}, {**own, INSTANCE: "other"}):
-        seen = pod_view(pod(labels), "mine", WHOLE)
+        seen = pod_view(pod(labels), "mine", "ns", WHOLE)
         assert seen.worker is None
         assert (seen.node, seen.amounts.gpus, seen.ended) == ("n1", 1, False)
+    assert pod_view(pod(own), "mine", "another", WHOLE).worker is None
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running", "Unknown"])
 def test_a_pod_that_has_not_ended_uses_its_node(phase: str) -> None:
-    assert not pod_view(pod({}, phase), "mine", WHOLE).ended
+    assert not pod_view(pod({}, phase), "mine", "ns", WHOLE).ended
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_pod_that_has_ended_uses_nothing(phase: str) -> None:
-    assert pod_view(pod({}, phase), "mine", WHOLE).ended
+    assert pod_view(pod({}, phase), "mine", "ns", WHOLE).ended

@@ -196,7 +196,7 @@ class KubernetesEngine(Engine):
     def _see_pod(self, before: PodView | None, after: PodView | None) -> None:
         self._servers.see_pod(before, after)
         pod = after or before
-        if pod is None or pod.worker is None or pod.status is None or pod.namespace != self._settings.namespace:
+        if pod is None or pod.worker is None or pod.status is None:
             return
         worker, status = pod.worker, pod.status
         if worker not in self._known:

@@ -46,7 +46,10 @@ class ClusterInventory(Inventory):
             api, "/api/v1/nodes", lambda it: node_view(it, offers, topology, tolerations), self._see_node
         )
         self._pod_mirror = Mirror(
-            api, "/api/v1/pods", lambda it: pod_view(it, settings.instance, offers), self._see_pod
+            api,
+            "/api/v1/pods",
+            lambda it: pod_view(it, settings.instance, settings.namespace, offers),
+            self._see_pod,
         )
         self._standing: dict[str, dict[str, PodView]] = {}
         self._of_sessions: dict[SessionId, dict[str, PodView]] = {}

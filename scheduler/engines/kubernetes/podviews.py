@@ -84,11 +84,12 @@ class PodView:
     deleting: bool = False
 
 
-def pod_view(pod: Object, instance: str, offers: GpuResources) -> PodView:
-    """The view of a pod; `instance` identifies our pods."""
+def pod_view(pod: Object, instance: str, namespace: str, offers: GpuResources) -> PodView:
+    """The view of a pod. `instance` identifies our pods; those of workers are in `namespace`, since others may set our
+    labels on pods of their own namespaces."""
     metadata, spec, status = pod["metadata"], pod.get("spec", {}), pod.get("status", {})
     labels = metadata.get("labels") or {}
-    worker = _worker(labels, instance)
+    worker = _worker(labels, instance) if metadata["namespace"] == namespace else None
     session = labels.get(SESSION) if labels.get(INSTANCE) == instance else None
     return PodView(
         name=metadata["name"],
