@@ -166,12 +166,16 @@ class Scheduler:
                     assert answer.status == 200, await answer.text()
                     return int((await answer.json())["number"])
 
+            async def first_ask(headers: dict[str, str]) -> int:
+                async with turns:  # the service limits the connections that open from one address at a time
+                    return await ask(headers, 0)
+
             async def follow(headers: dict[str, str], seen: int) -> None:
                 while True:
                     seen = await ask(headers, seen)
 
             every = await asyncio.gather(*map(begin, jobs))
-            first = await asyncio.gather(*(ask(headers, 0) for headers in every))
+            first = await asyncio.gather(*map(first_ask, every))
             following = [asyncio.create_task(follow(*each)) for each in zip(every, first, strict=True)]
             try:
                 yield
