@@ -82,7 +82,7 @@ class KnownTokens(Authenticator):
 
 @dataclass
 class Service:
-    """The scheduler under test; `http` has a client for each caller, and `nobody`."""
+    """The scheduler under test and its engine's `inventory`; `http` has a client for each caller, and `nobody`."""
 
     url: str
     state_dir: Path
@@ -91,6 +91,7 @@ class Service:
     store: Store
     tokens: KnownTokens
     http: dict[str, httpx.AsyncClient]
+    inventory: Any
 
     async def submit(self, caller: str = "owner", **job: Any) -> dict[str, Any]:
         answer = await self.http[caller].post("jobs", json={"command": ["sleep", "60"], **job})
@@ -210,7 +211,7 @@ async def running(
     }
     http["nobody"] = httpx.AsyncClient(base_url=f"{url}api/v1/", timeout=30)
     try:
-        yield Service(url, state_dir, app, controller, store, tokens, http)
+        yield Service(url, state_dir, app, controller, store, tokens, http, backend.inventory)
     finally:
         for client in http.values():
             await client.aclose()

@@ -28,7 +28,7 @@ async def service(start: Callable[..., Awaitable[Service]]) -> Service:
 
 async def others_use(service: Service, *nodes: Node) -> dict[str, Any]:
     """Set the foreign use of nodes; returns the pool's view."""
-    machines: Machines = service.app.settings["api"].inventory
+    machines: Machines = service.inventory
     machines.become(*nodes)
 
     async def told() -> dict[str, Any]:

@@ -43,7 +43,7 @@ async def test_metrics_are_labelled_by_gpu_and_project(service: Service) -> None
 def measure(service: Service, monkeypatch: pytest.MonkeyPatch, sample: GpuSample) -> None:
     """Let the first GPU of the pool report this, and fail."""
     (first, *others) = service.controller.book.nodes
-    inventory = service.app.settings["api"].inventory
+    inventory = service.inventory
     monkeypatch.setattr(inventory, "samples", lambda nodes: {GpuKey((first.name, 0)): sample})
     monkeypatch.setattr(inventory, "nodes", lambda pool: (replace(first, failing=((0, "It fails."),)), *others))
     service.controller.refresh()

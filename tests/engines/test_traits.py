@@ -61,11 +61,12 @@ async def test_an_engine_that_picks_gpus_gets_their_number(service: Service, wor
 
 
 @pytest.mark.parametrize("traits", [Traits(picks_gpus=True), Traits()])
-async def test_no_job_is_shown_on_a_gpu_that_the_engine_picks(service: Service, traits: Traits) -> None:
-    inventory = service.app.settings["api"].inventory
-    inventory.use = {("n1", gpu): GpuUsage(0.9, 1024, 2048) for gpu in range(4)}
+async def test_no_use_is_shown_for_a_job_whose_gpu_the_engine_picks(service: Service, traits: Traits) -> None:
+    service.inventory.use = {("n1", gpu): GpuUsage(0.9, 1024, 2048) for gpu in range(4)}
+    job = await service.submit(gpus=1)
+    await service.until(job["id"], JobState.RUNNING)
     _, node = (await service.http["owner"].get("pool")).json()["nodes"]
-    assert [gpu["utilisation"] for gpu in node["gpus"]] == [None if traits.picks_gpus else 0.9] * 4
+    assert [gpu["utilisation"] for gpu in node["gpus"]] == [None if traits.picks_gpus else 0.9, 0.9, 0.9, 0.9]
 
 
 @pytest.mark.parametrize("traits", [Traits(shared_folders=False), Traits()])
