@@ -93,7 +93,8 @@ def crowded(place: Path) -> Iterator[tuple[Hub, Client]]:
         pool = hub.folder / "pool"
         client = Client(json.loads((pool / "endpoint.json").read_text())["url"], (pool / "hub-token").read_text())
         gpus = int(client.pool().train.gpus)
-        holder = client.submit(JobSubmit(command=["sleep", "100000"], gpus=gpus, project="default", priority=100))
+        held = JobSubmit(command=["sleep", "100000"], workers=2, gpus=gpus // 2, project="default", priority=100)
+        holder = client.submit(held)
         until(lambda: client.job(holder.id).state is JobState.RUNNING)
     except BaseException:
         stop_hub(hub)
