@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
 from scheduler.model import Milli, NodeName, WorkloadId
 from scheduler.policy.nodecounts import NodeCounts
 from scheduler.policy.nodes import NodeState
-from scheduler.policy.sets import NodeFlags
 from scheduler.policy.workloads import WorkloadState
 
 Entry = tuple[float, float, WorkloadId, WorkloadState]
@@ -35,13 +34,25 @@ class Candidates:
         self.elastic: dict[WorkloadId, WorkloadState] = {}
 
     def add(self, job: WorkloadState) -> None:
-        amounts = self.classes.setdefault(job.priority, {})
-        insort(amounts.setdefault(job.amount, []), _entry(job))
+        insort(self._list_of(job), _entry(job))
+
+    def append(self, job: WorkloadState) -> None:
+        """As `add`, if `sort` follows."""
+        self._list_of(job).append(_entry(job))
+
+    def sort(self) -> None:
+        for amounts in self.classes.values():
+            for entries in amounts.values():
+                entries.sort()
+
+    def _list_of(self, job: WorkloadState) -> list[Entry]:
+        """The list to which a job is added; the rest counts it."""
         if len(job.placement) > job.request.gang_size:
             self.elastic[job.id] = job
         if self._held and (held := self._held.get(job.priority)) is not None:
             for worker in job.placement:
                 held.increase(self._nodes[worker.node].bit, len(worker.gpus))
+        return self.classes.setdefault(job.priority, {}).setdefault(job.amount, [])
 
     def remove(self, job: WorkloadState) -> None:
         amounts = self.classes[job.priority]
@@ -76,20 +87,18 @@ class Candidates:
             held = self._held[priority] = NodeCounts.of(counts)
         return held
 
-    def by_loss(self, priority: int, now: float, nodes: NodeFlags | None = None) -> Iterator[Ranked]:
+    def by_loss(self, priority: int, now: float, nodes: Set[NodeName] | None = None) -> Iterator[Ranked]:
         """The jobs of one priority (on some nodes) with the work that each would lose, the least first, then the
         younger."""
         amounts = self.classes.get(priority, {})
         found = [self._losses(amount, list(entries), now, nodes) for amount, entries in amounts.items()]
         return found[0] if len(found) == 1 else heapq.merge(*found)
 
-    def _losses(self, amount: Milli, entries: list[Entry], now: float, nodes: NodeFlags | None) -> Iterator[Ranked]:
-        by_name = self._nodes
+    def _losses(self, amount: Milli, entries: list[Entry], now: float, nodes: Set[NodeName] | None) -> Iterator[Ranked]:
         for saved, started, id, job in entries:
             if nodes is not None:
                 for worker in job.placement:
-                    index = by_name[worker.node].index
-                    if nodes[index >> 3] >> (index & 7) & 1:
+                    if worker.node in nodes:
                         break
                 else:
                     continue

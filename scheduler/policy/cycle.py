@@ -36,8 +36,8 @@ from scheduler.policy.workloads import RequestClass, WorkloadState
 STALENESS = 60.0
 """How long a gang may run below its minimum, in seconds."""
 
-LOOKS = 100_000
-"""How many candidates, on nodes that these might clear, all searches for victims of one cycle may look at."""
+LOOKS = 36_000
+"""Once all searches for victims of one cycle have looked at so many candidates, no other begins."""
 
 
 class Cycle:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from copy import copy
 from functools import cached_property
 from typing import Self
 
 from scheduler.model import ProjectName, WorkloadId
 from scheduler.policy.blocking import Blocked, NoQueue, blocked
+from scheduler.policy.collector import collector_at_rest
 from scheduler.policy.plannerstate import PlannerState
 from scheduler.policy.positions import Line, LineKey
 from scheduler.policy.types import Action, Decision
@@ -75,6 +76,21 @@ class Decisions(Mapping[WorkloadId, Decision]):
         if found is None:
             found = self._told[id] = self._tell(self._workloads[id])
         return found
+
+    def values(self) -> ValuesView[Decision]:
+        return self._all().values()
+
+    def items(self) -> ItemsView[WorkloadId, Decision]:
+        return self._all().items()
+
+    def _all(self) -> dict[WorkloadId, Decision]:
+        """Every decision, made now."""
+        told = self._told
+        with collector_at_rest():
+            for id, job in self._workloads.items():
+                if id not in told:
+                    told[id] = self._tell(job)
+            return {id: told[id] for id in self._workloads}
 
     def __iter__(self) -> Iterator[WorkloadId]:
         return iter(self._workloads)

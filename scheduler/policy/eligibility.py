@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
-from typing import NamedTuple
 
 from scheduler.model import Milli, ReclaimUpTo, WorkloadId
 from scheduler.policy.demands import amount_of
@@ -110,16 +111,26 @@ class Preemption(EligibilityRules):
         return floor is Floor.KEPT
 
 
-class PathComparison(NamedTuple):
+@dataclass(eq=False)
+class PathComparison:
     """How a newcomer's project and a victim's are compared, where their paths part.
 
-    `steps` are the newcomer's project and those above it up to there. The floors are those for a newcomer whose steps
-    stay inside their guarantees with it, and inside their fair shares.
+    `steps` are the newcomer's project and those above it up to there, `theirs` is the victim's project or the one above
+    it there, and `below` are those of its path below that one. The floors are those for a newcomer whose steps stay
+    inside their guarantees with it, and inside their fair shares.
     """
 
     steps: tuple[ProjectState, ...]
-    guaranteed: Floors
-    due: Floors
+    below: tuple[ProjectState, ...]
+    theirs: ProjectState
+
+    @cached_property
+    def guaranteed(self) -> Floors:
+        return tuple([(step, step.guarantee) for step in (*self.below, self.theirs)])
+
+    @cached_property
+    def due(self) -> Floors:
+        return (*self.guaranteed[:-1], (self.theirs, self.theirs.kept_from_reclaim))
 
 
 class Reclaim(EligibilityRules):
@@ -165,13 +176,17 @@ class Reclaim(EligibilityRules):
             for priority in sorted({p for project in projects for p in state.candidates[project].classes}):
                 yield self._whole(projects, priority)
 
+    def finds_any(self) -> bool:
+        """Whether some project may lose something to it."""
+        return self.possible() and any(True for _ in self._able())
+
     def _able(self) -> Iterator[tuple[bool, Milli, ProjectState]]:
         """The projects that may lose something, with how far each is above its due, negated.
 
         Marked are those that may only once others have given back what a project above the newcomer's holds too much.
         """
         for project, candidates in self.state.candidates.items():
-            if not candidates or project.allocated <= project.never_reclaimed:
+            if project.allocated <= project.never_reclaimed or not candidates.classes:
                 continue
             compared = self._comparison_with(project)
             if compared is None:
@@ -219,13 +234,7 @@ class Reclaim(EligibilityRules):
             return None
         mine, theirs = sibling_ancestors(self.project, victim)
         steps = self.project.path[: self.project.depth - mine.depth + 1]
-        between = victim.depth - theirs.depth
-        below = tuple([(a, a.guarantee) for a in victim.path[:between]]) if between else ()
-        return PathComparison(
-            steps,
-            (*below, (theirs, theirs.guarantee)),
-            (*below, (theirs, theirs.kept_from_reclaim)),
-        )
+        return PathComparison(steps, victim.path[: victim.depth - theirs.depth], theirs)
 
     def _able_later(self, steps: tuple[ProjectState, ...]) -> bool:
         """Whether a guarantee allows it to all but the projects above the newcomer's, which hold something else."""

@@ -16,7 +16,7 @@ from scheduler.policy.nodecounts import NodeCounts
 from scheduler.policy.nodes import NodeState
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
-from scheduler.policy.sets import NodeFlags, NodeSet, flags
+from scheduler.policy.sets import NodeSet
 from scheduler.policy.workloads import WorkloadState
 
 
@@ -78,6 +78,14 @@ def note_loss(losses: Losses, eviction: Eviction, sign: int = 1) -> None:
                     losses[step] = losses.get(step, 0) + sign * amount
 
 
+def make(state: PoolState, eviction: Eviction) -> None:
+    """Apply an eviction to the plan."""
+    if eviction.worker is None:
+        state.release(eviction.job)
+    else:
+        state.shrink(eviction.job, eviction.worker)
+
+
 def by_importance(eviction: Eviction) -> tuple[int, float, WorkloadId]:
     """The lowest priority first, then the least work lost."""
     return eviction.job.priority, eviction.loss, eviction.job.id
@@ -92,7 +100,7 @@ class VictimClass(ABC):
 
     @abstractmethod
     def each(self, nodes: NodeSet | None = None) -> Iterator[Eviction]:
-        """All of them, or those on some nodes."""
+        """All of them, or at least those on some nodes."""
 
     @abstractmethod
     def on(self, node: NodeState, jobs: Iterable[WorkloadState]) -> Iterable[Eviction]:
@@ -151,35 +159,21 @@ class WholeJobs(VictimClass):
         self.wanted = wanted
 
     def each(self, nodes: NodeSet | None = None) -> Iterator[Eviction]:
-        index = self.state.nodes
-        if nodes is None:
-            here = None
-        elif nodes.bit_count() > FEW:
-            here = flags(nodes, len(index.all))
-        else:
+        index, here = self.state.nodes, None
+        count = len(index.all) if nodes is None else nodes.bit_count()
+        if nodes is not None and count <= FEW:
             standing = [job for node in index.each(nodes) for job in self.state.standing[node.index].values()]
             own = [job for job in standing if job.priority == self.priority and job.project in self.projects]
             return iter(self._among(own))
-        if len(self.projects) == 1:
-            evictions = self._evictions(self.projects[0], here)
-        else:
-            evictions = (
-                entry[-1] for entry in heapq.merge(*[self._ranked(project, here) for project in self.projects])
-            )
+        if nodes is not None and 2 * count < len(index.all):
+            here = {node.name for node in index.each(nodes)}
+        ranked = [self.state.candidates[project].by_loss(self.priority, self.now, here) for project in self.projects]
+        evictions = (
+            Eviction(job, loss, job.amount)
+            for loss, _, _, _, job in (ranked[0] if len(ranked) == 1 else heapq.merge(*ranked))
+            if self.unprotected(job)
+        )
         return evictions if self.wanted is None else filter(self.wanted, evictions)
-
-    def _evictions(self, project: ProjectState, nodes: NodeFlags | None) -> Iterator[Eviction]:
-        unprotected = self.unprotected
-        for loss, _, _, _, job in self.state.candidates[project].by_loss(self.priority, self.now, nodes):
-            if unprotected(job):
-                yield Eviction(job, loss, job.amount)
-
-    def _ranked(
-        self, project: ProjectState, nodes: NodeFlags | None
-    ) -> Iterator[tuple[float, float, float, WorkloadId, Eviction]]:
-        for loss, saved, started, id, job in self.state.candidates[project].by_loss(self.priority, self.now, nodes):
-            if self.unprotected(job):
-                yield loss, saved, started, id, Eviction(job, loss, job.amount)
 
     def on(self, node: NodeState, jobs: Iterable[WorkloadState]) -> Iterable[Eviction]:
         return self._among(jobs)

@@ -41,6 +41,15 @@ class NodeCounts:
             counts.digits.append(from_places([node for node, count in held.items() if count >> place & 1]))
         return counts
 
+    def copy(self) -> NodeCounts:
+        twin = NodeCounts()
+        twin.digits = self.digits.copy()
+        return twin
+
+    def at(self, index: int) -> int:
+        """The count of one node, by its place."""
+        return sum([1 << place for place, nodes in enumerate(self.digits) if nodes >> index & 1])
+
     def increase(self, nodes: NodeSet, by: int) -> None:
         """Add to the count of each of these nodes."""
         digits = self.digits

@@ -8,12 +8,11 @@ itself.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from scheduler.model import Node, Pool, ProjectName, Workload, WorkloadId
+from scheduler.policy.collector import collector_at_rest
 from scheduler.policy.cycle import Cycle
 from scheduler.policy.decisions import Decisions
 from scheduler.policy.nodechanges import change_nodes
@@ -30,19 +29,6 @@ def decide(snapshot: Snapshot) -> Plan:
         plan = Cycle(state, snapshot.now).plan()
     concerned = [each for each in snapshot.workloads if each.running or each.id in plan.changes]
     return replace(plan, projects=dict(plan.projects), stop_order=stop_order(snapshot, concerned, plan.changes))
-
-
-@contextmanager
-def collector_at_rest() -> Iterator[None]:
-    """Suspend garbage collection: a plan makes many objects that stay, and scanning them again and again doubles its
-    time."""
-    resting = not gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if not resting:
-            gc.enable()
 
 
 class Planner:

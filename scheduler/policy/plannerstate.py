@@ -77,7 +77,7 @@ class PlannerState:
                     project.held = {}
         self.state.limited = any(project.quotas for project in self.projects.values())
         self.train = union(node.bit for node in index.all if node.spec.schedulable and self.trains(node))
-        with index.loading():
+        with self.state.loading():
             for workload in workloads:
                 self.put(workload)
         self.prepare()

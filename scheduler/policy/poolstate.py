@@ -16,39 +16,8 @@ from scheduler.policy.demands import GPUS_ONLY, Beside, Demand, amount_of, besid
 from scheduler.policy.nodeindex import NodeIndex
 from scheduler.policy.nodes import LATER, NodeState, When
 from scheduler.policy.projects import ProjectState
+from scheduler.policy.trials import Journal, Trial
 from scheduler.policy.workloads import RequestClass, WorkloadState
-
-Journal = list[tuple[Callable[..., None], tuple[Any, ...]]]
-"""The inverse of each step, with its arguments."""
-
-
-class Trial:
-    """A checkpoint to which the state returns unless the trial is committed. Trials may be nested."""
-
-    __slots__ = ("_checkpoint", "_committed", "_journal")
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-        self._checkpoint = len(journal)
-        self._committed = False
-
-    def __enter__(self) -> Trial:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if not self._committed:
-            self.rollback()
-
-    def commit(self) -> None:
-        """Keep the steps (as long as a trial around this one is kept)."""
-        self._committed = True
-
-    def rollback(self) -> None:
-        """Take back every step since the checkpoint, the last first."""
-        journal, checkpoint = self._journal, self._checkpoint
-        while len(journal) > checkpoint:
-            step, arguments = journal.pop()
-            step(*arguments)
 
 
 class PoolState:
@@ -68,6 +37,7 @@ class PoolState:
         self.limited = False
         self.beside = False
         self._journal: Journal = []
+        self._loading = False
 
     # -- trials -------------------------------------------------------------------------------------------
 
@@ -79,6 +49,16 @@ class PoolState:
         self._journal.append((inverse, arguments))
 
     # -- what the snapshot says ---------------------------------------------------------------------------
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Many workloads are loaded: nodes are indexed and candidates sorted once, at the end."""
+        self._loading = True
+        with self.nodes.loading():
+            yield
+        self._loading = False
+        for candidates in self.candidates.values():
+            candidates.sort()
 
     def load(self, job: WorkloadState) -> None:
         """Place a running workload on its nodes. The inverse is `unload`."""
@@ -366,7 +346,11 @@ class PoolState:
             node.version += 1
             self.standing[node.index][job.id] = job
         if job.project is not None and job.preemptible and job.workload.running:
-            self.candidates[job.project].add(job)
+            candidates = self.candidates[job.project]
+            if self._loading:
+                candidates.append(job)
+            else:
+                candidates.add(job)
 
     def _unlist(self, job: WorkloadState) -> None:
         for worker in job.placement:

@@ -72,18 +72,30 @@ class Preemptor:
             return None
         if limited or not self._may_move(job, kept_from):
             return self._stop_others(job, project, limited, kept_from)
-        with self.state.trial():
+        with self.state.trial() as trial:
             moves = self._consolidate(job, kept_from)
+            if moves is not None and not self._may_stop_others(job, project):
+                trial.commit()
+                return moves
             moved = [] if moves is None else [(eviction.job, eviction.job.placement) for eviction in moves.evictions]
         if moves is None:
             return self._stop_others(job, project, limited, kept_from)
         with self.state.trial() as trial:
-            result = self._stop_others(job, project, limited, kept_from)
+            result = self._stop_others(job, project, limited, kept_from, can_move=True)
             if result is not None and result.loss < moves.loss:
                 trial.commit()
                 return result
         self._move_again(job, moves, moved)
         return moves
+
+    def _may_stop_others(self, job: WorkloadState, project: ProjectState) -> bool:
+        """A quick look: False where nobody can be stopped for it."""
+        return (
+            bool(project.beside)
+            or Reclaim(self.state, job, project, self.wakeup.now, up_to=self.settings.reclaim).finds_any()
+            or job.request.priority > self.least_important(project)
+            or self.may_pause(project, job)
+        )
 
     def _move_again(self, job: WorkloadState, moves: SearchResult, moved: Moved) -> None:
         """Carry out moves that were found before and have been undone."""
@@ -143,9 +155,11 @@ class Preemptor:
         return result
 
     def _stop_others(
-        self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: NodeSet
+        self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: NodeSet, can_move: bool = False
     ) -> SearchResult | None:
-        result = self._reclaim_what_is_due(job, project, limited, kept_from)
+        """Reclaim or, if that brings nothing, preempt. Where others `can_move` instead, that is better than to take a
+        project below its floor."""
+        result = self._reclaim_what_is_due(job, project, limited, kept_from, can_move)
         if result is None and job.request.priority > self.least_important(project):
             result = self._preempt(job, project, limited, kept_from)
         if result is None and self.may_pause(project, job):
@@ -168,7 +182,7 @@ class Preemptor:
         return known[1] > job.level
 
     def _reclaim_what_is_due(
-        self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: NodeSet
+        self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: NodeSet, can_move: bool
     ) -> SearchResult | None:
         """Take from other projects; where there are GPUs but too few CPUs or too little memory, first from those who
         hold these."""
@@ -179,15 +193,15 @@ class Preemptor:
         now, up_to = self.wakeup.now, self.settings.reclaim
         plain = Reclaim(self.state, job, project, now, up_to=up_to, within=within)
         if not project.beside or not any(request.gang_beside):
-            return self._reclaim(plain, kept_from)
+            return self._reclaim(plain, kept_from, can_move)
         beside = ReclaimBeside(self.state, job, project, now, up_to=up_to, within=within, gpus=False)
         if not request.gang_amount:
-            return self._reclaim(beside, kept_from)
-        first = self._reclaim(beside, kept_from) if self._has_gpus(request, kept_from) else None
-        result = first or self._reclaim(plain, kept_from)
+            return self._reclaim(beside, kept_from, can_move)
+        first = self._reclaim(beside, kept_from, can_move) if self._has_gpus(request, kept_from) else None
+        result = first or self._reclaim(plain, kept_from, can_move)
         if result is None and beside.possible():
             both = ReclaimBeside(self.state, job, project, now, up_to=up_to, within=within, gpus=True)
-            result = self._reclaim(both, kept_from)
+            result = self._reclaim(both, kept_from, can_move)
         return result
 
     def _has_gpus(self, request: RequestClass, kept_from: NodeSet) -> bool:
@@ -200,7 +214,7 @@ class Preemptor:
                 found += node.count(demand, LATER, request.gang_size) * (bits & mask).bit_count()
         return found >= request.gang_size
 
-    def _reclaim(self, rules: Reclaim, kept_from: NodeSet) -> SearchResult | None:
+    def _reclaim(self, rules: Reclaim, kept_from: NodeSet, can_move: bool) -> SearchResult | None:
         job, project, within = rules.newcomer, rules.project, rules.within
         request = job.request
         if not rules.possible():
@@ -213,7 +227,9 @@ class Preemptor:
         search = VictimSearch(self.state, self.placer, rules, self.budget, kept_from)
         result = search.search(over, limited, [Floor.KEPT])
         self.wakeup.note(rules.protected_until)
-        if result is None and within is None and rules.inside_guarantee and not isinstance(rules, ReclaimBeside):
+        if result is not None or can_move:
+            return result
+        if within is None and rules.inside_guarantee and not isinstance(rules, ReclaimBeside):
             result = self.moves.rearrange(rules, self.budget, kept_from)
         if result is None and rules.some_cross:
             result = search.search(over, limited)

@@ -44,9 +44,6 @@ NO_NODES, FIRST_NODE, ALL_NODES = NodeSet(0), NodeSet(1), NodeSet(-1)
 
 NO_GPUS, FIRST_GPU, ALL_GPUS = GpuSet(0), GpuSet(1), GpuSet(-1)
 
-NodeFlags = bytes
-"""A set of nodes as bytes: to find out whether one node is in it takes no longer with more nodes."""
-
 
 def union(sets: Iterable[NodeSet]) -> NodeSet:
     """The nodes that are in any of some sets."""
@@ -54,11 +51,6 @@ def union(sets: Iterable[NodeSet]) -> NodeSet:
     for each in sets:
         nodes |= each
     return nodes
-
-
-def flags(nodes: NodeSet, count: int) -> NodeFlags:
-    """A set of nodes of which there are `count`. Node `i` is in it if `flags[i >> 3] >> (i & 7) & 1`."""
-    return nodes.to_bytes((count >> 3) + 1, "little")
 
 
 def from_places(of: Sequence[int]) -> NodeSet:

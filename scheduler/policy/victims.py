@@ -8,27 +8,31 @@ out not to be needed are undone. If the gang gets no place, nothing changes.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from scheduler.model import MiB, Milli, WorkerPlacement
+from scheduler.policy.clearing import SearchState
 from scheduler.policy.demands import Demand
 from scheduler.policy.eligibility import EligibilityRules
-from scheduler.policy.evictions import NOTHING_LOST, Eviction, Floor, VictimClass, WholeJobs
-from scheduler.policy.nodecounts import NodeCounts
-from scheduler.policy.nodes import LATER, NodeState
-from scheduler.policy.nodetrial import NodeTrial
+from scheduler.policy.evictions import NOTHING_LOST, Eviction, Floor, VictimClass, WholeJobs, make
+from scheduler.policy.nodes import LATER
 from scheduler.policy.placement import Placer
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.reservation import most_free
 from scheduler.policy.sets import NO_NODES, NodeSet
 from scheduler.policy.topology import NODE
-from scheduler.policy.workloads import RequestClass, WorkloadState, by_rank
+from scheduler.policy.workloads import RequestClass, by_rank
 
 NODES = 64
 """How many nodes are looked at, those with the most free GPUs first, for a gang of groups that must stand on one."""
+
+LOOKS = 100_000
+"""How many candidates, on nodes that these might clear, one search may look at."""
+
+BETTER = 100
+"""How many more candidates of equal rank it looks at for better victims once enough nodes are cleared."""
 
 Over = tuple[Milli, Milli, MiB]
 """By how many GPUs, CPUs and how much memory limits would be exceeded."""
@@ -50,7 +54,7 @@ class SearchResult:
 
 @dataclass(slots=True)
 class Budget:
-    """How many more candidates the searches of one cycle may look at."""
+    """How many more candidates the searches of one cycle may look at before no other search begins."""
 
     looks: int
 
@@ -72,6 +76,7 @@ class VictimSearch:
         self.budget = budget
         self.mask = rules.newcomer.request.eligible & ~kept_from
         self.floors: Sequence[Floor] = tuple(Floor)
+        self.looks = LOOKS if budget.looks > 0 else 0
 
     def search(
         self, over: Over = NOTHING_OVER, limited: ProjectState | None = None, floors: Sequence[Floor] = tuple(Floor)
@@ -170,31 +175,41 @@ class VictimSearch:
             search.use_free(count)
             for floor in self.floors:
                 if search.seated < count and (floor is Floor.KEPT or search.more_with_crossing()):
-                    self._go_through(search, count, floor)
+                    classes = list(self.rules.classes())
+                    if not search.may_seat(count, classes):
+                        return None
+                    self._go_through(search, count, classes, floor)
             if search.seated < count:
                 return None
             trial.commit()
         return SearchResult(search.workers, search.evictions)
 
-    def _go_through(self, search: SearchState, count: int, floor: Floor) -> None:
-        for members in self.rules.classes():
-            if self.budget.looks <= 0:
+    def _go_through(self, search: SearchState, count: int, classes: Iterable[VictimClass], floor: Floor) -> None:
+        for members in classes:
+            if self.looks <= 0:
                 return
-            self.budget.looks -= 1
-            nodes = search.may_be_cleared(members)
+            self._look()
+            nodes, by_loss, better = search.may_be_cleared(members), isinstance(members, WholeJobs), BETTER
             for eviction in members.each(nodes) if nodes else ():
-                while search.cleared and search.seated < count and search.cheapest() <= (eviction.loss, 1):
+                better -= len(search.cleared) >= count - search.seated
+                while search.cleared and search.seated < count:
+                    if better > 0 and search.cheapest() > (eviction.loss, 1):
+                        break
                     search.take(count)
-                if search.seated == count or self.budget.looks <= 0:
-                    return
-                self.budget.looks -= 1
-                if not eviction.gone:
+                if search.seated == count or self.looks <= 0:
+                    break
+                self._look()
+                if not eviction.gone and not (by_loss and search.take_alone(eviction, floor, count)):
                     search.consider(eviction, floor, nodes)
             while search.seated < count and search.cleared:
                 search.take(count)
             if search.seated == count:
                 return
             search.passed(members, floor)
+
+    def _look(self) -> None:
+        self.looks -= 1
+        self.budget.looks -= 1
 
     def _allowed(self, eviction: Eviction, floor: Floor) -> bool:
         return (
@@ -251,149 +266,3 @@ def over_limits(project: ProjectState, request: RequestClass) -> Over:
         if asked[own.index]:
             over[own.index] = max([step.allocated + asked[own.index] - step.limit for step in own.path])
     return max([step.allocated + request.gang_amount - step.limit for step in project.path]), over[0], over[1]
-
-
-def make(state: PoolState, eviction: Eviction) -> None:
-    """Apply an eviction to the plan."""
-    if eviction.worker is None:
-        state.release(eviction.job)
-    else:
-        state.shrink(eviction.job, eviction.worker)
-
-
-class SearchState:
-    """The trials of one search: what each node would be without the candidates considered, and which nodes are
-    cleared.
-
-    The trial of a node begins when the candidates of a class and those before them hold enough GPUs there to clear it:
-    `_most` is what is free with all of these gone. Until then, candidates are passed over class by class.
-    """
-
-    def __init__(self, state: PoolState, rules: EligibilityRules, demand: Demand, mask: NodeSet, together: int) -> None:
-        self.state = state
-        self.rules = rules
-        self.demand = demand
-        self.together = together
-        self.mask = mask
-        self.needed = demand.whole * together
-        self.trials: dict[int, NodeTrial] = {}
-        self._most: NodeCounts | None = None
-        self._passed: list[tuple[VictimClass, Floor]] = []
-        self._whole: dict[tuple[ProjectState, int], list[int]] = {}
-        self._listed: list[int] = []
-        self._refused = False
-        self.cleared: list[tuple[tuple[float, int], int]] = []
-        self.workers: list[WorkerPlacement] = []
-        self.evictions: list[Eviction] = []
-        self.seated = 0
-
-    def use_free(self, count: int) -> None:
-        """Place what fits without evictions."""
-        nodes = self.state.nodes
-        while self.seated < count:
-            node = nodes.together(self.demand, self.together, self.mask, LATER)
-            if node is None:
-                return
-            self._seat(node)
-
-    def _seat(self, node: NodeState) -> None:
-        self.workers.extend(self.state.seat(node, self.demand, LATER, self.together))
-        self.seated += 1
-
-    def may_be_cleared(self, members: VictimClass) -> NodeSet:
-        """The nodes that may be cleared by candidates of one more class and those before them, judged by GPUs."""
-        if self.needed < 2:
-            return self.mask  # any candidate might
-        if self._most is None:
-            free = self.state.nodes.buckets[LATER].items()
-            self._most = NodeCounts.apart((nodes, key[0]) for key, nodes in free)
-        members.count(self._most)
-        return self._most.at_least(self.needed) & self.mask
-
-    def passed(self, members: VictimClass, floor: Floor) -> None:
-        """All candidates of a class were considered, on nodes that may be cleared."""
-        at = len(self._passed)
-        self._passed.append((members, floor))
-        if isinstance(members, WholeJobs):
-            for project in members.projects:
-                self._whole.setdefault((project, members.priority), []).append(at)
-        else:
-            self._listed.append(at)
-
-    def more_with_crossing(self) -> bool:
-        """Whether candidates that were considered before may be allowed if floors may be crossed."""
-        return self.rules.some_cross or self._refused or bool(self.evictions)
-
-    def consider(self, eviction: Eviction, floor: Floor, nodes: NodeSet) -> None:
-        """Try a candidate on each of its nodes that may be cleared."""
-        by_name = self.state.nodes.by_name
-        workers = eviction.workers
-        names = (workers[0].node,) if len(workers) == 1 else {worker.node: None for worker in workers}
-        for name in names:
-            node = by_name[name]
-            if nodes & node.bit:
-                self._try(self.trials.get(node.index) or self._begin(node), eviction, floor)
-
-    def _begin(self, node: NodeState) -> NodeTrial:
-        """A trial of the candidates of this node that were passed over before."""
-        trial = self.trials[node.index] = NodeTrial(node)
-        if self._passed:
-            jobs = {at: list[WorkloadState]() for at in self._listed}
-            for job in self.state.standing.get(node.index, {}).values():
-                if job.project is not None:
-                    for at in self._whole.get((job.project, job.priority), ()):
-                        jobs.setdefault(at, []).append(job)
-            for at in sorted(jobs):
-                members, floor = self._passed[at]
-                for eviction in members.on(node, jobs[at]):
-                    if not eviction.gone:
-                        self._try(trial, eviction, floor)
-        return trial
-
-    def _try(self, trial: NodeTrial, eviction: Eviction, floor: Floor) -> None:
-        if not trial.cleared and trial.take(eviction, self.rules, floor):
-            if trial.fits(self.demand, self.together):
-                trial.drop_unneeded(self.rules, self.demand, self.together)
-                self._push(trial)
-        elif trial.cleared or trial.refused_for_others(eviction, self.rules, floor):
-            self._refused |= not trial.cleared
-            if trial.improve(eviction, floor, self.rules, self.demand, self.together):
-                self._push(trial)
-
-    def _push(self, trial: NodeTrial) -> None:
-        trial.cleared = True
-        heapq.heappush(self.cleared, (trial.cost(), trial.node.index))
-
-    def cheapest(self) -> tuple[float, int]:
-        """The work that the cheapest cleared node loses, and how many evictions lose it."""
-        return self.cleared[0][0] if self.cleared else (float("inf"), 0)
-
-    def take(self, count: int) -> None:
-        """Apply the evictions of the cheapest cleared node, and place one more worker of `count` there."""
-        cost, index = heapq.heappop(self.cleared)
-        trial = self.trials[index]
-        if not trial.cleared or trial.cost() != cost:
-            return  # a better way to clear this node was found meanwhile
-        trial.cleared = False
-        if not trial.still_stands(self.rules, self.demand, self.together):
-            self._look_again(trial)
-            return
-        made = trial.made()
-        for eviction in made:
-            make(self.state, eviction)
-        self.evictions.extend(made)
-        self._seat(trial.node)
-        if self.seated == count:
-            return
-        nodes = {self.state.nodes.by_name[worker.node].index for eviction in made for worker in eviction.workers}
-        for changed in sorted({index, *nodes}):
-            other = self.trials.get(changed)
-            if other is not None and not other.cleared:
-                self._look_again(other)
-
-    def _look_again(self, trial: NodeTrial) -> None:
-        """The node has changed: start its trial again with the candidates considered."""
-        trial.begin_again(self.rules, self.demand, self.together)
-        if trial.fits(self.demand, self.together):
-            trial.drop_unneeded(self.rules, self.demand, self.together)
-            self._push(trial)

@@ -21,12 +21,12 @@ from scheduler.model import (
     Workload,
 )
 from scheduler.policy import Snapshot, decide
+from scheduler.policy.clearing import SearchState
 from scheduler.policy.consolidation import Consolidation, Moving, Way
 from scheduler.policy.demands import Demand
 from scheduler.policy.evictions import VictimClass
 from scheduler.policy.nodes import NodeState
 from scheduler.policy.sets import NodeSet
-from scheduler.policy.victims import SearchState
 from tests.benchmarks.policy import nodes
 from tests.policy.pools import NOW, busy, snapshots
 
@@ -54,7 +54,10 @@ def fast(snapshot: Snapshot) -> object:
 
 def slow(snapshot: Snapshot) -> object:
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SearchState, "may_seat", lambda search, count, classes: True)
         patch.setattr(SearchState, "may_be_cleared", look_everywhere)
+        patch.setattr(SearchState, "lacking", lambda search, index: 0)
+        patch.setattr(SearchState, "take_alone", lambda search, eviction, floor, count: False)
         patch.setattr(Consolidation, "ways_of", find_anew)
         return fast(snapshot)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +23,7 @@ from scheduler.model import (
     WorkerPlacement,
     Workload,
 )
-from scheduler.policy import Action, Snapshot, decide
+from scheduler.policy import Action, Snapshot, cycle, decide, victims
 from tests.policy.pools import NOW, Draw
 
 many = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -115,6 +116,43 @@ def test_no_job_is_stopped_without_need_and_no_more_is_lost_than_by_stopping_in_
         if makes_room(snapshot, left):
             in_turn = left
     assert sum(map(loss, victims)) <= sum(map(loss, in_turn))
+
+
+def test_a_gang_without_a_chance_leaves_the_looks_of_a_cycle_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only one of two nodes can be cleared, so nothing is looked at for the gang of two; the next job gets its GPU."""
+    monkeypatch.setattr(cycle, "LOOKS", 4)
+    gang = important("gang", 4000, workers=2)
+    plan = decide(two_nodes(gang, important(NEW, 1000), fixed=True))
+    assert plan.decisions[gang.id].action is Action.WAIT
+    assert plan.decisions[NEW].action is Action.START
+
+
+def test_a_search_that_is_cut_short_uses_what_it_has_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(victims, "LOOKS", 6)
+    plan = decide(two_nodes(important(NEW, 4000)))
+    assert plan.decisions[NEW].placement == (WorkerPlacement(NodeName("n0"), (0, 1, 2, 3)),)
+
+
+def important(id: str, gpus: Milli, workers: int = 1) -> Workload:
+    request = Request(ProjectName("a"), shape=Shape(gpus), workers=workers, min_workers=workers, priority=90)
+    return Workload(JobId(id), request, NOW - gpus / 1000)
+
+
+def two_nodes(*newcomers: Workload, fixed: bool = False) -> Snapshot:
+    """Eight less important jobs, the last of which can't be preempted if `fixed`, fill two nodes of four GPUs."""
+    work = [
+        Workload(
+            JobId(f"r{gpu}"),
+            Request(ProjectName("a"), preemptible=not fixed or gpu != 7),
+            NOW - 99,
+            running=True,
+            started=NOW - 50 - gpu,
+            placement=(WorkerPlacement(NodeName(f"n{gpu // 4}"), (gpu % 4,)),),
+        )
+        for gpu in range(8)
+    ]
+    pool = Pool(projects=(Project(ProjectName("a"), guaranteed=8000),), settings=Settings(reservations=0))
+    return Snapshot(NOW, pool, tuple(Node(NodeName(f"n{n}"), gpus=4) for n in range(2)), (*work, *newcomers))
 
 
 def test_a_stopped_job_gives_no_surplus_in_addition() -> None:
