@@ -26,6 +26,8 @@ from .test_first_light import client_of, in_the_lab, shot
 
 __all__ = ["in_the_lab", "library"]
 
+SHARING = "(The driver limits the GPU memory of each part|Work that uses more GPU memory than its part is warned.*)."
+
 pytestmark = pytest.mark.needs("chromium")
 
 
@@ -87,6 +89,7 @@ def test_the_gpus_of_a_node_are_shown_with_their_history_and_one_that_fails(hub:
     expect(gpus.filter(has_text="digits of admin, project default")).to_have_count(1)
     expect(gpus.first).to_contain_text("37% · 1 of 80 GiB · 250 W · 61 °C")
     expect(gpus.first).to_contain_text("of the time: heat")
+    expect(page.get_by_text(re.compile(f"^GPU sharing: {SHARING}$"))).to_be_visible()
     shots(page, "admin-gpus")
     page.get_by_label("Show").select_option("Temperature")
     page.get_by_label("Span").select_option("last 30 days")
