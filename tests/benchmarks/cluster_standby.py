@@ -6,6 +6,7 @@ Requires `make kubernetes` and PostgreSQL; without them, prints a message and no
 from __future__ import annotations
 
 import asyncio
+import os
 import statistics
 import subprocess
 import sys
@@ -30,11 +31,19 @@ class Replica:
     def __init__(self, folder: Path, cluster: Cluster, namespace: str, db_url: str) -> None:
         self.url = f"http://127.0.0.1:{(port := any_free())}/"
         own = {"kubeconfig": cluster.kubeconfig, "namespace": namespace, "image": "any", "url": self.url}
-        options = ["--engine=kubernetes", "--standby", f"--port={port}", f"--state-dir={folder / 'state'}"]
+        options = [
+            "--engine=kubernetes",
+            "--RunaiService.standby=True",
+            f"--port={port}",
+            f"--state-dir={folder / 'state'}",
+        ]
         options += [f"--db-url={db_url}", *(f"--Kubernetes.{name}={value}" for name, value in own.items())]
         log = folder / f"log-{port}"
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "scheduler.service.app", *options], stdout=log.open("wb"), stderr=subprocess.STDOUT
+            [sys.executable, "-m", "scheduler.service.app", *options],
+            stdout=log.open("wb"),
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "RUNAI_AUTH": "token"},
         )
 
     def status(self) -> int:
