@@ -29,6 +29,7 @@ from scheduler.policy.blocking import (
     OutsideGuarantee,
     OutsideResourceGuarantee,
     OverBuildQuota,
+    PlacedByOthers,
     Reserved,
     RetryPause,
 )
@@ -246,6 +247,8 @@ def _remedies(job: Job, blocker: Blocker, may: Means) -> list[Remedy]:
             return _said("The jobs that it depends on end as required.")
         case ArrayFull():
             return _said("One of the jobs of its array ends.")
+        case PlacedByOthers(scheduler):
+            return _said(f"{scheduler} gives it GPUs, by the quotas that the administrators of the cluster have set.")
         case RetryPause() | NoQueue() | OverBuildQuota():
             return []
 

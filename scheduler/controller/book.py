@@ -7,8 +7,9 @@ are being written, so that the next decision need not wait for the disk.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from types import MappingProxyType
 
 from scheduler.controller.dependencies import is_dependent
@@ -24,6 +25,7 @@ from scheduler.model import (
     JobState,
     Milli,
     Node,
+    NodeName,
     NoticeBox,
     Pool,
     PoolInForce,
@@ -269,6 +271,22 @@ class Holdings:
                 return False
         self._add(placement)
         return bool(placement)
+
+    def number(self, workers: Sequence[tuple[NodeName, int]]) -> tuple[WorkerPlacement, ...]:
+        """Allocate so many whole GPUs of a node to each worker, the lowest free numbers first; empty if a node is
+        missing, or not all of them are free."""
+        found: list[WorkerPlacement] = []
+        for node, gpus in workers:
+            taken = {gpu for worker in found if worker.node == node for gpu in worker.gpus}
+            free = (
+                gpu
+                for gpu in range(self._gpus.get(node, 0))
+                if gpu not in taken and not self._taken.get(GpuKey((node, gpu)))
+            )
+            found.append(WorkerPlacement(node, tuple(islice(free, gpus))))
+        placement = tuple(found)
+        whole = all(len(worker.gpus) == gpus for worker, (_, gpus) in zip(found, workers, strict=True))
+        return placement if whole and self.take(placement) else ()
 
     def _add(self, placement: tuple[WorkerPlacement, ...]) -> None:
         for worker in placement:

@@ -26,12 +26,13 @@ from scheduler.controller.accountant import Accountant
 from scheduler.controller.book import Book, Holdings
 from scheduler.controller.checkpoints import Checkpoints
 from scheduler.controller.deletion import Deletion
+from scheduler.controller.dryruns import DryRuns
 from scheduler.controller.feed import Watcher
-from scheduler.controller.forecaster import REST, Forecaster
+from scheduler.controller.forecaster import Forecaster
 from scheduler.controller.gpurecord import GpuRecord
+from scheduler.controller.handover import HandOver
 from scheduler.controller.idleness import LOOK, Idleness
 from scheduler.controller.jobs import Jobs
-from scheduler.controller.loop import simulated
 from scheduler.controller.noticeboxes import NoticeBoxes
 from scheduler.controller.pausenotices import PauseNotices
 from scheduler.controller.planloop import Decide, PlanLoop, PlannedActions
@@ -44,7 +45,7 @@ from scheduler.controller.workertracker import Credentials
 from scheduler.engines.backend import Backend
 from scheduler.errors import RunaiError
 from scheduler.model import Job, JobId, JobState, Node, Pool, Session, SessionId, Workload, WorkloadId, pool_at
-from scheduler.policy import Action, Decision, DryRun, Forecast, Plan, Snapshot, SnapshotPlanner, dry_run, forecast
+from scheduler.policy import Action, Decision, Forecast, Plan, Snapshot, SnapshotPlanner, forecast
 from scheduler.pool.changes import refuse_harm
 from scheduler.pool.nodes import as_declared
 from scheduler.store import ChangeSet, EventRecord, Store
@@ -98,7 +99,11 @@ class Controller:
         self._requested: Mapping[WorkloadId, Workload] = {}
         self._pause_notices = PauseNotices(self._jobs.announce)
         self._gpu_record = GpuRecord(self._writer, store.audit, clock)
-        self._trying, self._releases = asyncio.Lock(), 0
+        self._releases = 0
+        self._hand_over = HandOver(backend.engine, backend.traits, self._plan_loop.wake)
+        self.dry_run = DryRuns(
+            self._writer, self.check, self.snapshot, self._runs_like, self._forecaster, self._hand_over
+        ).dry_run
         self._next_retry: float | None = None
 
     @property
@@ -126,6 +131,7 @@ class Controller:
         await self._inventory.open(self.refresh)
         await self._files.open()
         self._writer.set_nodes(self._nodes(self.book.pool))
+        self._hand_over.open(self.book.jobs.values())
         await self._jobs.open()
         await self._sessions.recover()
         await self._gpu_record.open()
@@ -156,6 +162,7 @@ class Controller:
     async def _stop_looking(self) -> None:
         self.ready = False
         await self._plan_loop.close()
+        self._hand_over.close()
         await self._forecaster.close()
         await self._checkpoints.close()
         self.accountant.close()
@@ -285,12 +292,14 @@ class Controller:
 
     def _held_back(self, pausing: Mapping[str, float]) -> Mapping[WorkloadId, Decision]:
         """The jobs that wait for something other than GPUs."""
-        return dependencies.blocked(self._decided.dependent, self._decided.jobs, pausing)
+        blocked = dependencies.blocked(self._decided.dependent, self._decided.jobs, pausing)
+        return {**blocked, **self._hand_over.decisions(self._decided.jobs.values(), blocked)}
 
     def _look(self) -> Snapshot:
         now = self._clock()
         pausing = self._pausing(now)
         blocked = self._held_back(pausing)
+        self._hand_over.update(blocked, self._decided)
         snapshot = replace(self._snapshot(now, blocked), changed=self._changes(blocked))
         self._releases, self._blocked = self._decided.releases, blocked
         self._next_retry = min(pausing.values(), default=None)
@@ -331,8 +340,10 @@ class Controller:
         for workload, decision in planned.acts.items():
             if decision.action is Action.START:
                 self._start(workload, decision, holdings)
-            elif (job := self._decided.jobs.get(workload)) is not None:
+            elif (job := self._decided.jobs.get(workload)) is not None and not self._traits.placed_by:
                 self._jobs.stop(job, decision)
+        for job, placement in self._hand_over.placed(self._decided, holdings):
+            self._jobs.start(job, placement)
         for session in self._sessions.waiting():
             if session in planned.plan.decisions:
                 self._answer(session, planned.plan.decisions[session])
@@ -357,24 +368,6 @@ class Controller:
         if decision.action is Action.WAIT and self._decided.releases != self._releases:
             return  # GPUs were released after the plan was made
         self._sessions.pass_over(SessionId(session), decision)
-
-    async def dry_run(self, job: Job) -> DryRun:
-        """What would happen to this job if it were submitted now. It is refused as by `submit`, and not kept."""
-        await self.check(job)
-        job = replace(job, state=JobState.QUEUED)
-        if blocked := dependencies.blocked((job,), self._decided.jobs, {}):
-            return DryRun(blocked[job.id])
-        await self._trying.acquire()
-        begun = monotonic()
-        try:
-            workload, runs_like = self.book.run_times.workload(job), partial(self._runs_like, job)
-            found = await simulated(dry_run, self.snapshot(), workload, runs_like)
-        finally:
-            # As after a forecast: open forms in a large pool ask repeatedly.
-            asyncio.get_running_loop().call_later(REST * (monotonic() - begun), self._trying.release)
-        if (start := found.decision.estimated_start) is None:
-            return found
-        return replace(found, decision=replace(found.decision, start_range=self._forecaster.range(start)))
 
     def _forecast(self, snapshot: Snapshot) -> Forecast:
         """In another thread: when waiting workloads will start, where run times are known."""

@@ -363,6 +363,8 @@ def _ending(worker: WorkerStatus) -> Ending:
             return Ending.FAILED
         case Fault.PLACE | Fault.ENGINE:
             return Ending.LOST
+        case Fault.OTHERS:
+            return Ending.PREEMPTED
         case None:
             unknown = worker.state is WorkerState.LOST or worker.exit_code is None
             return Ending.LOST if unknown else Ending.FAILED

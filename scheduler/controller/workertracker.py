@@ -18,7 +18,7 @@ from scheduler.controller.lifecycle import Instruction, LaunchAttempt
 from scheduler.engines import base
 from scheduler.engines.base import Engine, Traits, WorkerState, WorkerStatus, addressed
 from scheduler.errors import RunaiError, Unavailable, printable
-from scheduler.model import Fault, Job, JobId, Node, NodeName, Shape
+from scheduler.model import Fault, Job, JobId, Node, NodeName, Shape, WorkerPlacement
 
 log = logging.getLogger(__name__)
 
@@ -199,27 +199,32 @@ def _order(job: Job, nodes: Mapping[NodeName, Node], traits: Traits, credentials
     missing = [worker.node for worker in attempt.placement if worker.node not in nodes]
     if missing:
         raise Unavailable(f"Node {missing[0]} is gone.")
+    there = {worker.node: nodes[worker.node] for worker in attempt.placement}
+    launch = launch_of(job, attempt.number, addressed(attempt.placement, traits), there)
+    own = credentials(job.id, attempt.number) if job.program.may_submit else {}
+    return replace(launch, env={**launch.env, **own})
+
+
+def launch_of(
+    job: Job, attempt: int, workers: tuple[WorkerPlacement, ...], nodes: Mapping[NodeName, Node]
+) -> base.Launch:
+    """What an engine needs to know of an attempt with these workers on these nodes."""
     return base.Launch(
         job=job.id,
-        attempt=attempt.number,
+        attempt=attempt,
         program=job.program,
-        workers=addressed(attempt.placement, traits),
-        nodes={worker.node: nodes[worker.node] for worker in attempt.placement},
-        env={
-            "RUNAI_JOB_NAME": job.name,
-            "RUNAI_PROJECT": job.request.project,
-            **_own(job),
-            **(credentials(job.id, attempt.number) if job.program.may_submit else {}),
-        },
+        workers=workers,
+        nodes=nodes,
+        env={"RUNAI_JOB_NAME": job.name, "RUNAI_PROJECT": job.request.project, **_own(job)},
         user=job.user,
         groups=job.request.groups,
-        shapes=_shapes(job),
+        shapes=_shapes(job, len(workers)),
     )
 
 
-def _shapes(job: Job) -> tuple[Shape, ...]:
-    """The shape of each worker of the latest attempt: an elastic job may have fewer workers than it wants."""
-    size, shapes = len(job.attempts[-1].placement), job.request.shapes
+def _shapes(job: Job, size: int) -> tuple[Shape, ...]:
+    """The shape of each of `size` workers: an elastic job may have fewer workers than it wants."""
+    shapes = job.request.shapes
     return (*shapes[:size], *(job.request.shape,) * (size - len(shapes)))
 
 

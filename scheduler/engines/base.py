@@ -12,7 +12,7 @@ What must hold on every engine:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -20,9 +20,11 @@ from typing import Any
 from scheduler.model import (
     AttemptKey,
     Fault,
+    GpuType,
     JobId,
     Node,
     NodeName,
+    NodePoolName,
     Program,
     SessionId,
     Shape,
@@ -40,12 +42,15 @@ class Traits:
     worker gets (as a device plugin does). The numbers in a placement then only count them: a number does not identify a
     GPU, and nodes have no `devices`. `images`: a job can choose the image that its workers run in. `shared_folders`:
     workers see the submitter's folders at the same paths. Without it a job has only the files that were sent.
+    `placed_by` is what decides when a job starts and on which nodes (`Kueue`); empty where the scheduler decides. Such
+    an engine has the methods `watch_placements`, `hand_over` and `take_back`.
     """
 
     shares: bool = True
     picks_gpus: bool = False
     images: bool = False
     shared_folders: bool = True
+    placed_by: str = ""
 
 
 class WorkerState(StrEnum):
@@ -117,6 +122,32 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class HandedOver:
+    """An attempt that another scheduler places: the workers of `launch` have no node (an empty name).
+
+    They must run on nodes of these node pools, whose GPUs are of these types, and in one domain of the topology level
+    `require`. They should not run on the nodes of `avoids`.
+    """
+
+    launch: Launch
+    node_pools: tuple[NodePoolName, ...]
+    gpu_types: tuple[GpuType, ...] | None = None
+    require: str | None = None
+    avoids: tuple[NodeName, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementStatus:
+    """What an engine reports of an attempt that was handed over: `nodes[rank]` once every worker has its node, and
+    until then the `reason` for which it waits."""
+
+    job: JobId
+    attempt: int
+    reason: str = ""
+    nodes: tuple[NodeName, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Seat:
     """The GPUs of a session: `workers` is its placement, `nodes` has each node by name; both as in `Launch`."""
 
@@ -176,6 +207,22 @@ class Engine(ABC):
         """Call `may_start(job, attempt)` when an attempt that could not be started may succeed if it is tried again; an
         engine that cannot know never does. It returns whether the job waits to be tried again. Called before `open`.
         """
+
+    def watch_placements(self, report: Callable[[PlacementStatus], None], handed_over: Collection[AttemptKey]) -> None:
+        """Report every change of an attempt that was handed over. Those that may have been handed over before a restart
+        stay in line for the same `hand_over` again. Called before `open`."""
+        raise NotImplementedError
+
+    async def hand_over(self, handed_over: HandedOver) -> None:
+        """Let the other scheduler place an attempt. Idempotent on (job, attempt), also after a restart.
+
+        Once all its workers are placed, `launch` starts them. What prevents that is reported and retried.
+        """
+        raise NotImplementedError
+
+    async def take_back(self, job: JobId, attempt: int) -> None:
+        """Withdraw an attempt that has not been launched; no effect where it was never handed over."""
+        raise NotImplementedError
 
     @abstractmethod
     async def launch(self, launch: Launch) -> None:

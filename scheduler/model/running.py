@@ -60,12 +60,13 @@ class Fault(StrEnum):
     """The cause of an attempt's early end, where an engine knows it.
 
     `job`: a retry would end the same way. `place`: its node could not run it, others may. `engine`: starting workers
-    failed and may work later.
+    failed and may work later. `others`: the scheduler that places it has stopped it for others.
     """
 
     JOB = "job"
     PLACE = "place"
     ENGINE = "engine"
+    OTHERS = "others"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What blocks a workload: one dataclass for each kind, shown as JSON and as a sentence.
 
 A blocker names what must change: the project at its limit, the missing GPUs, the type that no node has. `AfterJobs`,
-`ArrayFull` and `RetryPause` are the controller's, which holds those jobs back from the policy.
+`ArrayFull`, `RetryPause` and `PlacedByOthers` are the controller's, which holds those jobs back from the policy.
 """
 
 from __future__ import annotations
@@ -195,6 +195,14 @@ class RetryPause:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class PlacedByOthers:
+    """Another scheduler of the cluster, of this name, decides when it starts."""
+
+    kind: ClassVar = BlockKind.HANDED_OVER
+    scheduler: str
+
+
 PolicyBlocker = (
     AtLimit
     | OutsideGuarantee
@@ -212,7 +220,7 @@ PolicyBlocker = (
     | NoQueue
     | InTheWay
 )
-Blocker = PolicyBlocker | AfterJobs | ArrayFull | RetryPause
+Blocker = PolicyBlocker | AfterJobs | ArrayFull | RetryPause | PlacedByOthers
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +281,8 @@ def _details(blocker: Blocker) -> dict[str, Any]:
             return {"array": array, "max_parallel": max_parallel, "at_once": max_parallel}  # its former name
         case RetryPause(at):
             return {"at": at}
+        case PlacedByOthers(scheduler):
+            return {"scheduler": scheduler}
 
 
 def _gpus(**amounts: Milli) -> dict[str, float]:
