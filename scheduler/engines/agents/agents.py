@@ -22,7 +22,7 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,8 @@ TOOLS = frozenset({"horovod.py", "mpi.py", GLOO})
 
 
 class Agents:
-    """The agents of one state folder; `files` holds what they upload."""
+    """The agents of one state folder; `files` holds what they upload. `awaited` is whether a worker's attempt may still
+    be accepted after its agent has started."""
 
     def __init__(self, folder: StateFolder, *, log_limit: int = LOG_LIMIT) -> None:
         self._folder = folder
@@ -61,6 +62,7 @@ class Agents:
         self._tokens: Tokens | None = None
         self._recovered = False
         self._report: Report | None = None
+        self.awaited: Callable[[Worker], bool] = lambda worker: False
         self.files = Uploads(folder.path, log_limit, self._runs)
 
     # -- for the engine -------------------------------------------------------------------------------------
@@ -151,12 +153,16 @@ class Agents:
     def worker(self, token: str) -> LiveWorker | None:
         """The worker that a token belongs to; `None` if the token is not valid.
 
-        Raises `Unavailable` before `recover` and after `close`, so that no agent concludes that its worker has ended.
+        Raises `Unavailable` before `recover`, after `close` and before the attempt is accepted, so that no agent
+        concludes that its worker has ended.
         """
         if not self._recovered:
             raise Unavailable("The scheduler is starting or stopping; try again.")
         worker = None if self._tokens is None else self._tokens.worker(token)
-        return None if worker is None else self._live.get(worker)
+        live = None if worker is None else self._live.get(worker)
+        if live is None and worker is not None and self.awaited(worker):
+            raise Unavailable("The job is being started; try again.")
+        return live
 
     async def hear(self, live: LiveWorker, said: State) -> None:
         """Process a state that an agent reports. Raises `Conflict` if the agent was not accepted."""
@@ -180,7 +186,7 @@ class Agents:
             elif said.state is WorkerState.EXITED and said.stopped and live.stop is None:
                 # For example, its node is being drained. Whatever its exit code, it may have work left.
                 reason = live.disturbed or "it was stopped, but not by the scheduler."
-                await self._end(live, WorkerState.LOST, at, None, reason, Fault.PLACE)
+                await self._end(live, WorkerState.LOST, at, None, reason, live.disturbed_by)
             elif said.state is WorkerState.EXITED:
                 await self._end(live, said.state, at, said.exit_code, said.reason, None, stopped=said.stopped)
 

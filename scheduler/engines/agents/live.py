@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.base import WorkerState
+from scheduler.model import Fault
 
 
 @dataclass(slots=True)
@@ -16,7 +18,8 @@ class LiveWorker:
     """A worker that has not ended. `stop` is the deadline for its end.
 
     `awaited` are the workers of its gang (including itself) that are not ready to begin; the gang shares one set.
-    `disturbed` says how something other than the scheduler is ending it, as far as the engine knows.
+    `disturbed` says how something other than the scheduler is ending it, as far as the engine knows, and `disturbed_by`
+    whose fault that is.
     """
 
     worker: Worker
@@ -26,6 +29,7 @@ class LiveWorker:
     started: float | None = None
     stop: float | None = None
     disturbed: str = ""
+    disturbed_by: Fault = Fault.PLACE
     told: asyncio.Event = field(default_factory=asyncio.Event)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -62,3 +66,20 @@ class State:
     exit_code: int | None = None
     reason: str = ""
     stopped: bool | None = None
+
+    @classmethod
+    def of_message(cls, message: str) -> State | None:
+        """The end that an agent has left in its container's termination message."""
+        try:
+            said: Mapping[str, Any] = json.loads(message)
+            return cls(
+                agent=str(said["agent"]),
+                state=WorkerState(said["state"]),
+                at=float(said.get("at", 0.0)),
+                started=said.get("started"),
+                exit_code=said.get("exit_code"),
+                reason=str(said.get("reason", "")),
+                stopped=said.get("stopped"),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None

@@ -25,11 +25,13 @@ def kubernetes(setup: Setup) -> Backend:
     from scheduler.engines.kubernetes.lease import Elector, LeaseLeadership, own_namespace
     from scheduler.engines.kubernetes.nodeagents import ClusterNodeAgents
     from scheduler.engines.kubernetes.notebooks import ClusterNotebooks
+    from scheduler.engines.kubernetes.placers import placer_of
     from scheduler.engines.kubernetes.settings import Kubernetes
     from scheduler.telemetry import ReportedGpus
 
     settings = Kubernetes(config=setup.config)
     settings.check()
+    placer = placer_of(settings)
     api = Api(settings.kubeconfig, settings.context)
     reported = ReportedGpus(setup.folder.path / "telemetry", setup.folder.path / "gpu-nodes.json")
     inventory = ClusterInventory(api, settings, reported)
@@ -51,6 +53,12 @@ def kubernetes(setup: Setup) -> Backend:
         agents=agents,
         node_agents=node_agents,
         notebooks=ClusterNotebooks(api, settings) if settings.notebooks_namespace else None,
-        traits=Traits(shares=bool(settings.gpu_parts), picks_gpus=True, images=settings.images, shared_folders=False),
+        traits=Traits(
+            shares=bool(settings.gpu_parts) and placer is None,
+            picks_gpus=True,
+            images=settings.images,
+            shared_folders=False,
+            placed_by="" if placer is None else placer.name,
+        ),
         url=settings.url,
     )

@@ -13,22 +13,34 @@ What must hold:
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from typing import Any
 
 from scheduler.engines.agents.agents import Agents
 from scheduler.engines.agents.archive import agent_archive
 from scheduler.engines.agents.live import State
 from scheduler.engines.agents.tokens import Worker
-from scheduler.engines.base import Engine, Grant, Launch, Report, Seat, WorkerState, WorkerStatus
+from scheduler.engines.base import (
+    Engine,
+    Grant,
+    HandedOver,
+    Launch,
+    PlacementStatus,
+    Report,
+    Seat,
+    WorkerState,
+    WorkerStatus,
+)
 from scheduler.engines.kubernetes.api import Api, ApiError
 from scheduler.engines.kubernetes.gang import Gang, gang_of, kept_of, rendezvous_of
+from scheduler.engines.kubernetes.handing import Handing
 from scheduler.engines.kubernetes.inventory import ClusterInventory
 from scheduler.engines.kubernetes.launching import Launching, within
+from scheduler.engines.kubernetes.names import pod_name
 from scheduler.engines.kubernetes.nodeviews import NodeView
+from scheduler.engines.kubernetes.placers import placer_of
 from scheduler.engines.kubernetes.podstates import PodStatus
 from scheduler.engines.kubernetes.podviews import PodView
 from scheduler.engines.kubernetes.quotas import Quotas
@@ -53,7 +65,12 @@ class KubernetesEngine(Engine):
         self._inventory = inventory
         self._agents = agents
         self._settings = settings
-        self._launching = Launching(api, inventory, agents, settings)
+        placer = placer_of(settings)
+        self._launching = Launching(api, inventory, agents, settings, placer)
+        self._handing: Handing | None = None
+        if placer is not None:
+            self._handing = Handing(api, inventory, self._launching, placer, settings.namespace, self._run)
+            agents.awaited = self._handing.awaits
         self._quotas = Quotas(api, settings.namespace)
         self._servers = Servers(api, inventory, settings, self._run)
         self._gangs: dict[tuple[str, int], Gang] = {}
@@ -75,6 +92,11 @@ class KubernetesEngine(Engine):
         except ApiError as error:
             raise Unavailable(f"Pods cannot be given their agent: {error}") from error
         await self._quotas.open()
+        if self._handing is not None:
+            try:
+                await self._handing.open()
+            except ApiError as error:
+                raise Unavailable(f"The queues of the cluster cannot be read: {error}") from error
         self._inventory.live = self._known.__contains__
         self._inventory.seated = self._servers.seated
         self._inventory.pod_changed = self._see_pod
@@ -86,6 +108,8 @@ class KubernetesEngine(Engine):
         self._inventory.node_changed = lambda before, after: None
         self._settling.close()
         await self._quotas.close()
+        if self._handing is not None:
+            await self._handing.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -93,6 +117,19 @@ class KubernetesEngine(Engine):
 
     def watch_refused(self, may_start: Callable[[JobId, int], bool]) -> None:
         self._quotas.may_start = may_start
+
+    def watch_placements(self, report: Callable[[PlacementStatus], None], handed_over: Collection[AttemptKey]) -> None:
+        assert self._handing is not None
+        self._handing.report = report
+        self._handing.keep(handed_over)
+
+    async def hand_over(self, handed_over: HandedOver) -> None:
+        assert self._handing is not None
+        self._handing.hand_over(handed_over)
+
+    async def take_back(self, job: JobId, attempt: int) -> None:
+        assert self._handing is not None
+        await self._handing.take_back(job, attempt)
 
     async def launch(self, launch: Launch) -> None:
         key = (launch.job, launch.attempt)
@@ -107,6 +144,8 @@ class KubernetesEngine(Engine):
         except BaseException:
             self._forget(gang)
             raise
+        if self._handing is not None:
+            self._handing.launched(*key)
         self._run(self._start(gang))
 
     async def stop(self, job: JobId, attempt: int, grace: float) -> None:
@@ -162,7 +201,7 @@ class KubernetesEngine(Engine):
                 await self._agents.lose(worker, reason, fault)
             if gang.alike and (too_much := exceeded(refused)) is not None:
                 self._quotas.refuse(gang.job, gang.attempt, too_much.times(len(gang.plans)), growths)
-            await self._launching.withdraw(gang)
+            await self._launching.withdraw(pod_name(plan.worker) for plan in gang.plans)
         elif gang.stopped.is_set():
             await self._stop_begun(gang)
         else:
@@ -199,7 +238,9 @@ class KubernetesEngine(Engine):
         if pod is None or pod.worker is None or pod.status is None:
             return
         worker, status = pod.worker, pod.status
-        if worker not in self._known:
+        if worker not in self._known and self._handing is not None and self._handing.awaits(worker):
+            self._handing.see_pod(before, after)
+        elif worker not in self._known:
             if self._recovered and after is not None and not (status.deleting and not pod.ended):
                 self._remove(pod)
         elif after is None or pod.ended:
@@ -217,6 +258,7 @@ class KubernetesEngine(Engine):
         assert pod.status is not None
         if live is not None and live.stop is None:
             live.disturbed = pod.status.reason
+            live.disturbed_by = pod.status.fault or Fault.PLACE
         if not self._reachable(pod.node):
             self._run(self._unreachable(worker, pod.status))
 
@@ -240,7 +282,7 @@ class KubernetesEngine(Engine):
         """Handle a worker's pod that has ended or does not exist."""
         live = self._agents.live(worker)
         if live is not None:
-            said = None if status is None else _state_at_end(status.message)
+            said = None if status is None else State.of_message(status.message)
             if said is not None:
                 try:
                     await self._agents.hear(live, said)
@@ -290,6 +332,8 @@ class KubernetesEngine(Engine):
         if gang is not None and not any(plan.worker in self._known for plan in gang.plans):
             del self._gangs[worker.job, worker.attempt]
             gang.stopped.set()
+            if self._handing is not None:
+                self._run(self._handing.clear(gang.job, gang.attempt))
             if (first := self._pod(gang.plans[0].worker)) is not None:
                 self._remove(first)
         pod = self._pod(worker)
@@ -344,20 +388,3 @@ class KubernetesEngine(Engine):
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("A pod could not be looked after.", exc_info=error)
-
-
-def _state_at_end(message: str) -> State | None:
-    """The end that an agent has left in its container's termination message."""
-    try:
-        said: Mapping[str, Any] = json.loads(message)
-        return State(
-            agent=str(said["agent"]),
-            state=WorkerState(said["state"]),
-            at=float(said.get("at", 0.0)),
-            started=said.get("started"),
-            exit_code=said.get("exit_code"),
-            reason=str(said.get("reason", "")),
-            stopped=said.get("stopped"),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None

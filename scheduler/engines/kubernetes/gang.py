@@ -11,7 +11,7 @@ from typing import Any
 from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.base import Launch
 from scheduler.engines.kubernetes.manifests import PodPlan, address
-from scheduler.engines.kubernetes.names import PREFIX
+from scheduler.engines.kubernetes.names import PREFIX, PROJECT
 from scheduler.engines.kubernetes.podviews import Part
 from scheduler.engines.rendezvous import Rendezvous, needs
 from scheduler.model import Container, JobId, Shape, WorkerPlacement
@@ -60,7 +60,7 @@ def gang_of(launch: Launch, part: Callable[[WorkerPlacement], Part]) -> Gang:
     about = {
         f"{PREFIX}/user": launch.user,
         f"{PREFIX}/name": launch.env.get("RUNAI_JOB_NAME", ""),
-        f"{PREFIX}/project": launch.env.get("RUNAI_PROJECT", ""),
+        PROJECT: launch.env.get("RUNAI_PROJECT", ""),
     }
     return Gang(launch.job, launch.attempt, plans, launch.program.grace, about, launch.program.container)
 

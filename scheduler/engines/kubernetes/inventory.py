@@ -8,18 +8,18 @@ unknown pods of ours.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.kubernetes.api import Api, ApiError
 from scheduler.engines.kubernetes.mirror import Mirror
-from scheduler.engines.kubernetes.nodeviews import Failing, NodeView, node_of, node_pool_of, node_view
+from scheduler.engines.kubernetes.nodeviews import Failing, NodeView, node_of, node_pool_of, node_view, unlabelled_pool
 from scheduler.engines.kubernetes.podviews import WHOLE, Amounts, GpuResources, Part, PodView, pod_view
 from scheduler.engines.kubernetes.settings import Kubernetes
 from scheduler.errors import Unavailable
-from scheduler.model import ONE, GpuKey, JobId, Node, Pool, SessionId, WorkerPlacement
+from scheduler.model import ONE, GpuKey, GpuType, JobId, Node, NodePoolName, Pool, SessionId, WorkerPlacement
 from scheduler.telemetry import GpuProcess, GpuSample, GpuUsage, History, Inventory
 from scheduler.telemetry.reported import ReportedGpus
 
@@ -29,7 +29,7 @@ TOGETHER = 0.01
 
 class ClusterInventory(Inventory):
     """`pod_changed(before, after)` and `node_changed` are called at once for each change, `live` returns the workers in
-    the scheduler's book, `seated` the GPUs of a session's pod."""
+    the scheduler's book, `seated` the GPUs of a session's pod. `unlabelled` is the node pool of nodes without label."""
 
     def __init__(self, api: Api, settings: Kubernetes, reported: ReportedGpus) -> None:
         offers = GpuResources(settings.gpu_resource, settings.gpu_parts, settings.gpu_memory_limits)
@@ -40,6 +40,7 @@ class ClusterInventory(Inventory):
         self.live: Callable[[Worker], bool] = lambda worker: False
         self.seated: Callable[[PodView], Amounts] = lambda pod: Amounts()
         self.gpus_of: Callable[[Worker], Sequence[str]] = lambda worker: ()
+        self.unlabelled: NodePoolName | None = None
         self._api = api
         self._reported = reported
         self._node_mirror = Mirror(
@@ -81,6 +82,7 @@ class ClusterInventory(Inventory):
         await self._reported.close()
 
     def nodes(self, pool: Pool) -> tuple[Node, ...]:
+        self.unlabelled = unlabelled_pool(pool)
         made: dict[str, tuple[object, Node]] = {}
         for name, view in sorted(self._node_mirror.items.items()):
             node_pool = node_pool_of(view, pool)
@@ -123,6 +125,10 @@ class ClusterInventory(Inventory):
 
     def node(self, name: str) -> NodeView | None:
         return self._node_mirror.items.get(f"/{name}")
+
+    def products(self, types: Collection[GpuType]) -> list[str]:
+        """The products of the cluster's GPUs that are of these types."""
+        return sorted({view.product for view in self._node_mirror.items.values() if view.gpu_type in types})
 
     def part(self, worker: WorkerPlacement) -> Part:
         """The part of a GPU that a worker requests; none for whole GPUs."""

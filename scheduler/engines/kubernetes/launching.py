@@ -6,22 +6,25 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from scheduler.engines.agents.agents import Agents
 from scheduler.engines.agents.tokens import Worker
-from scheduler.engines.base import WorkerState
+from scheduler.engines.base import HandedOver, WorkerState
 from scheduler.engines.kubernetes import manifests
 from scheduler.engines.kubernetes.api import CONNECTIONS, Api, ApiError
 from scheduler.engines.kubernetes.gang import Gang
 from scheduler.engines.kubernetes.inventory import ClusterInventory
 from scheduler.engines.kubernetes.manifests import Manifest, PodPlan
-from scheduler.engines.kubernetes.names import ATTEMPT, INSTANCE, JOB, RANK, pod_name
+from scheduler.engines.kubernetes.names import ATTEMPT, INSTANCE, JOB, PROJECT, RANK, attempt_name, pod_name
+from scheduler.engines.kubernetes.placers import Placer
 from scheduler.engines.kubernetes.podviews import PodView
 from scheduler.engines.kubernetes.retrying import retry_delays, with_retries
 from scheduler.engines.kubernetes.settings import Kubernetes
+from scheduler.engines.kubernetes.wishes import Wishes, placeable
+from scheduler.model import ProjectName
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +37,11 @@ Waiting = Callable[[Worker, WorkerState, str], None]
 class Launching:
     """Creates, binds, ends and deletes the pods of one namespace."""
 
-    def __init__(self, api: Api, inventory: ClusterInventory, agents: Agents, settings: Kubernetes) -> None:
+    def __init__(
+        self, api: Api, inventory: ClusterInventory, agents: Agents, settings: Kubernetes, placer: Placer | None
+    ) -> None:
         self._api = api
+        self._placer = placer
         self._inventory = inventory
         self._agents = agents
         self._settings = settings
@@ -93,40 +99,79 @@ class Launching:
         plans = [plan for plan in gang.plans if self._is_to_start(plan.worker)]
         if not plans or gang.stopped.is_set():
             return not plans
+        if self._placer is not None:
+            raise ApiError(404, "NotFound", "its pod was deleted after it was placed")
         for plan in plans:
             node = self._inventory.node(plan.node)
             if node is None:
                 raise ApiError(409, "Conflict", f"node {plan.node} is gone")
         await self._ensure_agent()
-        first, size = gang.plans[0], len(gang.plans)
+        first = gang.plans[0]
         uid, new = await self._pod_of(first, gang, manifests.owners_of(gang.container, self._settings))
         owners = [manifests.owner(pod_name(first.worker), uid)]
         uids = [uid] if first in plans else []
         uids += [uid for uid, _ in await _all(self._pod_of(plan, gang, owners) for plan in plans if plan is not first)]
-        tokens = self._agents.tokens(gang.job, gang.attempt, size)
-        belongings = [("secrets", manifests.secret(gang.job, gang.attempt, tokens, owners, self._settings))]
-        if size > 1:
-            belongings.append(("services", manifests.service(gang.job, gang.attempt, owners, self._settings)))
-        made = await _all(self._create(f"{self._core}/{kind}", manifest) for kind, manifest in belongings)
-        if None in made and new:
-            # The attempt's objects are owned by an earlier pod and are deleted with it.
-            raise ApiError(404, "NotFound", "its pod was deleted")
+        await self._create_belongings(self._belongings(gang, owners), new=new)
         if gang.stopped.is_set():
             return False
         await _all(self._bind(plan, uid) for plan, uid in zip(plans, uids, strict=True))
         return True
+
+    async def offer(self, gang: Gang, wanted: HandedOver, gangs: str) -> None:
+        """Create the pods of a gang, and its object at the path `gangs`, for the scheduler that places them. Raises
+        `ApiError`."""
+        placer, first, size = self._placer, gang.plans[0], len(gang.plans)
+        assert placer is not None
+        name = attempt_name(gang.job, gang.attempt)
+        project = ProjectName(gang.about[PROJECT])
+        wishes = Wishes.of(wanted, self._inventory, gpus=any(plan.gpus for plan in gang.plans))
+
+        def finish(pod: Manifest) -> Manifest:
+            return placer.mark(placeable(pod, placer.scheduler, wishes, self._settings), name, project, size)
+
+        await self._ensure_agent()
+        uid, new = await self._pod_of(first, gang, finish=finish)
+        await _all(self._pod_of(plan, gang, finish=finish) for plan in gang.plans[1:])
+        owners = [manifests.owner(pod_name(first.worker), uid)]
+        belongings = self._belongings(gang, owners)
+        if (own := placer.gang(name, project, size, belongings[0][1]["metadata"])) is not None:
+            belongings.append((gangs, own))
+        await self._create_belongings(belongings, new=new)
+
+    def _belongings(self, gang: Gang, owners: Sequence[Manifest]) -> list[tuple[str, Manifest]]:
+        """The other objects of an attempt, with the paths of their collections."""
+        job, attempt, size = gang.job, gang.attempt, len(gang.plans)
+        tokens = self._agents.tokens(job, attempt, size)
+        found = [(f"{self._core}/secrets", manifests.secret(job, attempt, tokens, owners, self._settings))]
+        if size > 1:
+            found.append((f"{self._core}/services", manifests.service(job, attempt, owners, self._settings)))
+        return found
+
+    async def _create_belongings(self, belongings: Sequence[tuple[str, Manifest]], *, new: bool) -> None:
+        """Create an attempt's objects. Raises `ApiError`."""
+        made = await _all(self._create(path, manifest) for path, manifest in belongings)
+        if None in made and new:
+            # The attempt's objects are owned by an earlier pod and are deleted with it.
+            raise ApiError(404, "NotFound", "its pod was deleted")
 
     def _is_to_start(self, worker: Worker) -> bool:
         """Whether it has not begun: its agent has not connected, and its pod is not bound."""
         live, pod = self._agents.live(worker), self.pod(worker)
         return live is not None and live.agent is None and (pod is None or pod.node is None)
 
-    async def _pod_of(self, plan: PodPlan, gang: Gang, owners: Sequence[Manifest] = ()) -> tuple[str, bool]:
-        """The uid of a worker's pod, created if missing, and whether it existed."""
+    async def _pod_of(
+        self,
+        plan: PodPlan,
+        gang: Gang,
+        owners: Sequence[Manifest] = (),
+        finish: Callable[[Manifest], Manifest] | None = None,
+    ) -> tuple[str, bool]:
+        """The uid of a worker's pod, created if missing, and whether it is new. `finish` makes it a pod for another
+        scheduler."""
         known = self.pod(plan.worker)
-        if known is not None:
+        if known is not None and not (finish and (known.deleting or known.ended)):
             return known.uid, False
-        if self._agents.live(plan.worker) is None:
+        if finish is None and self._agents.live(plan.worker) is None:
             raise ApiError(404, "NotFound", "the pod of a worker that has ended is gone")
         manifest = manifests.pod(
             plan,
@@ -138,9 +183,11 @@ class Launching:
             self._settings,
             owners,
         )
-        made = await self._create(f"{self._core}/pods", manifest)
+        made = await self._create(f"{self._core}/pods", finish(manifest) if finish else manifest)
         if made is None:
             made = await self._api.get(f"{self._core}/pods/{pod_name(plan.worker)}")
+            if finish and "deletionTimestamp" in made["metadata"]:
+                raise ApiError(409, "Conflict", f"the earlier pod {pod_name(plan.worker)} is still being removed")
             if not _is_of(made, plan.worker, self._settings.instance):
                 raise ApiError(500, "Conflict", f"a pod {pod_name(plan.worker)} of somebody else is there")
             return made["metadata"]["uid"], False
@@ -169,10 +216,10 @@ class Launching:
 
     # -- ending ---------------------------------------------------------------------------------------------
 
-    async def withdraw(self, gang: Gang) -> None:
-        """Delete the objects of a gang that cannot start."""
-        for plan in gang.plans:
-            await self._with_retries(partial(self._api.delete, self._path(plan.worker), grace=1))
+    async def withdraw(self, pods: Iterable[str]) -> None:
+        """Delete the pods of a gang that cannot start, or may not start any more."""
+        for name in pods:
+            await self._with_retries(partial(self._api.delete, f"{self._core}/pods/{name}", grace=1))
 
     async def end(self, worker: Worker, grace: float, *, at_once: bool = False) -> bool:
         """Evict a worker's pod with `grace` seconds plus time to upload (`at_once`: none); whether there is one."""

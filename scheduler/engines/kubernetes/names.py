@@ -13,6 +13,9 @@ INSTANCE, JOB, ATTEMPT, RANK = (f"{PREFIX}/{name}" for name in ("instance", "job
 SESSION = f"{PREFIX}/session"
 """The label of a notebook server's pod that names its session."""
 
+PROJECT = f"{PREFIX}/project"
+"""The annotation of a worker's pod that names its project."""
+
 NODE_POOL = f"{PREFIX}/node-pool"
 """The label of a node that says which node pool it belongs to."""
 

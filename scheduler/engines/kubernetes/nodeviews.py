@@ -47,7 +47,7 @@ Toleration = Mapping[str, Any]
 class NodeView:
     """A node of the cluster. `ready`: it is reachable; `open`: it also accepts our pods. `withheld`: how many GPUs its
     device plugin does not offer, for example because they fail. `part` is the resource by which it offers parts of
-    GPUs; `gpu_parts` as in `Node`."""
+    GPUs; `gpu_parts` as in `Node`; `product` its label of that name."""
 
     name: str
     gpus: int
@@ -63,6 +63,7 @@ class NodeView:
     gpu_parts: int = 1
     isolation: Isolation = Isolation.UNKNOWN
     withheld: int = 0
+    product: str = ""
 
     @property
     def memory_limit(self) -> MiB | None:
@@ -106,6 +107,7 @@ def node_view(
         gpu_parts=gpu_parts,
         isolation=isolation,
         withheld=0 if part else max(0, count((status.get("capacity") or {}).get(offers.whole, 0)) - gpus),
+        product=product or "",
     )
 
 
@@ -136,8 +138,12 @@ def node_pool_of(view: NodeView, pool: Pool) -> NodePoolName | None:
     not use it."""
     if view.pool is not None:
         return view.pool if any(view.pool == each.name for each in pool.node_pools) else None
-    training = (each.name for each in pool.node_pools if each.environment is Environment.TRAIN)
-    return next(training, None) if view.gpus else None
+    return unlabelled_pool(pool) if view.gpus else None
+
+
+def unlabelled_pool(pool: Pool) -> NodePoolName | None:
+    """The node pool of nodes with GPUs and without the label."""
+    return next((each.name for each in pool.node_pools if each.environment is Environment.TRAIN), None)
 
 
 STILL_OFFERED = "The device plugin still offers it, so the node gets no more work."

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduler.engines.base import WorkerState
+from scheduler.engines.kubernetes.names import SCHEDULER
 from scheduler.model import Fault
 
 CONTAINER = "worker"
@@ -59,16 +60,16 @@ def pod_status(pod: Mapping[str, Any]) -> PodStatus:
     deleting = "deletionTimestamp" in pod["metadata"]
     terminated = state.get("terminated")
     if status.get("phase") in ("Succeeded", "Failed"):
-        return _over(status, terminated or {}, deleting)
+        return _over(pod, terminated or {}, deleting)
     if terminated is not None:
-        return _over(status, terminated, deleting)
+        return _over(pod, terminated, deleting)
     if deleting:
-        reason, fault = _disruption(status) or ("its pod was deleted.", Fault.PLACE)
+        reason, fault = _disruption(pod) or ("its pod was deleted.", Fault.PLACE)
         return PodStatus(WorkerState.PENDING, reason, fault, deleting)
     if "running" in state:
         return PodStatus(WorkerState.PULLING, "its container has started and reports to the scheduler.")
     if not pod.get("spec", {}).get("nodeName"):
-        return PodStatus(WorkerState.PENDING, "its pod is being bound to its node.")
+        return PodStatus(WorkerState.PENDING, _unplaced(pod))
     return _waiting(pod, _first_waiting(status))
 
 
@@ -101,25 +102,26 @@ def _waiting(pod: Mapping[str, Any], waiting: Mapping[str, Any]) -> PodStatus:
             return _failed(f"its node does not have the image {image!r} and may not pull it.", Fault.PLACE)
         case "ErrImagePull" | "ImagePullBackOff" | "RegistryUnavailable" | "ImageInspectError":
             if _MISSING_IMAGE.search(message):
-                return _failed(f"the image {image!r} cannot be pulled: {_short(message)}", Fault.JOB)
-            sentence = f"the image {image!r} cannot be pulled yet; its node keeps trying: {_short(message)}"
+                return _failed(f"the image {image!r} cannot be pulled: {short(message)}", Fault.JOB)
+            sentence = f"the image {image!r} cannot be pulled yet; its node keeps trying: {short(message)}"
             return PodStatus(WorkerState.PULLING, sentence)
         case "CreateContainerConfigError":
             if "runAsNonRoot" in message or "run as root" in message:
                 sentence = f"the image {image!r} runs as root, which is not allowed; set runAsUser in the pod template."
                 return _failed(sentence, Fault.JOB)
-            return _failed(f"its container cannot be configured: {_short(message)}", Fault.JOB)
+            return _failed(f"its container cannot be configured: {short(message)}", Fault.JOB)
         case "CreateContainerError" | "RunContainerError" | "StartError":
             return _not_started(message, image)
         case _:
-            return PodStatus(WorkerState.PENDING, f"{reason}: {_short(message)}" if message else f"{reason}.")
+            return PodStatus(WorkerState.PENDING, f"{reason}: {short(message)}" if message else f"{reason}.")
 
 
-def _over(status: Mapping[str, Any], terminated: Mapping[str, Any], deleting: bool) -> PodStatus:
+def _over(pod: Mapping[str, Any], terminated: Mapping[str, Any], deleting: bool) -> PodStatus:
     """The status of a pod that has ended, or whose container has."""
+    status = pod.get("status", {})
     message = terminated.get("message", "")
     how = terminated.get("reason", "")
-    if found := _disruption(status):
+    if found := _disruption(pod):
         return PodStatus(WorkerState.LOST, *found, deleting, message)
     if found := _of_the_pod(status):
         return PodStatus(WorkerState.LOST, *found, deleting, message)
@@ -136,7 +138,7 @@ def _over(status: Mapping[str, Any], terminated: Mapping[str, Any], deleting: bo
 
 def _of_the_pod(status: Mapping[str, Any]) -> tuple[str, Fault] | None:
     """Why a node has refused or ended a pod."""
-    reason, message = status.get("reason", ""), _short(status.get("message", ""))
+    reason, message = status.get("reason", ""), short(status.get("message", ""))
     if reason == "Evicted":
         if _OWN_LIMIT.search(message):
             return f"it exceeded its disk limit: {message}", Fault.JOB
@@ -156,27 +158,48 @@ def _of_the_pod(status: Mapping[str, Any]) -> tuple[str, Fault] | None:
     return None
 
 
-def _disruption(status: Mapping[str, Any]) -> tuple[str, Fault] | None:
+def _disruption(pod: Mapping[str, Any]) -> tuple[str, Fault] | None:
     """The cause of an end that came neither from the pod nor from the scheduler."""
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
-            reason = condition.get("reason", "")
-            return _DISRUPTIONS.get(reason, f"its pod was ended ({reason})") + ".", Fault.PLACE
+    placer = pod.get("spec", {}).get("schedulerName", SCHEDULER)
+    if evicted := _condition(pod, "TerminationTarget"):
+        return f"Kueue stopped it: {short(evicted.get('message', '')) or 'it does not say why.'}", Fault.OTHERS
+    if disrupted := _condition(pod, "DisruptionTarget"):
+        reason, message = disrupted.get("reason", ""), short(disrupted.get("message", ""))
+        if reason == "PreemptionByScheduler" and placer != SCHEDULER:
+            return f"{placer} stopped it: {message or 'it does not say why.'}", Fault.OTHERS
+        return _DISRUPTIONS.get(reason, f"its pod was ended ({reason})") + ".", Fault.PLACE
+    if placer != SCHEDULER and "deletionTimestamp" in pod["metadata"]:
+        return f"its pod was deleted, as {placer} does to make room.", Fault.OTHERS
     return None
+
+
+def _unplaced(pod: Mapping[str, Any]) -> str:
+    """What a pod without a node waits for; empty where another scheduler does not say it."""
+    if pod.get("spec", {}).get("schedulerName", SCHEDULER) == SCHEDULER:
+        return "its pod is being bound to its node."
+    scheduled = _condition(pod, "PodScheduled", "False")
+    if scheduled is None or scheduled.get("reason") == "SchedulingGated":
+        return ""
+    return short(scheduled.get("message", ""))
+
+
+def _condition(pod: Mapping[str, Any], kind: str, status: str = "True") -> Mapping[str, Any] | None:
+    conditions: Iterable[Mapping[str, Any]] = pod.get("status", {}).get("conditions") or ()
+    return next((each for each in conditions if each.get("type") == kind and each.get("status") == status), None)
 
 
 def _not_started(message: str, image: str) -> PodStatus:
     if "python3" in message and _NO_COMMAND.search(message):
         named = f" {image!r}" if image else ""
         return _failed(f"the image{named} has no python3, which starts the worker.", Fault.JOB)
-    return _failed(f"its node could not start its container: {_short(message)}", Fault.PLACE)
+    return _failed(f"its node could not start its container: {short(message)}", Fault.PLACE)
 
 
 def _failed(reason: str, fault: Fault) -> PodStatus:
     return PodStatus(WorkerState.LOST, reason, fault)
 
 
-def _short(message: str, most: int = 300) -> str:
+def short(message: str, most: int = 300) -> str:
     """A message of the cluster as one line that ends with a full stop."""
     line = " ".join(message.split())
     if not line:

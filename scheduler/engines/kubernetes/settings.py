@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from traitlets import Bool, Dict, Integer, List, Unicode, validate
+from traitlets import Bool, Dict, Enum, Integer, List, Unicode, validate
 from traitlets.config import Configurable
 from traitlets.utils.bunch import Bunch
 
@@ -82,6 +82,20 @@ class Kubernetes(Configurable):
         help="A volume on which jobs keep their checkpoints, each in a folder of its own, as in the `volumes` of a "
         'pod: `{"persistentVolumeClaim": {"claimName": "checkpoints"}}`. Several nodes have to be able to mount it. '
         "Default: none; checkpoints are uploaded to the scheduler, up to 64 GiB for each job.",
+    )
+    placement = Enum(
+        ("runai", "kueue", "kai"),
+        "runai",
+        config=True,
+        help="What decides when a job starts and on which nodes: this scheduler (`runai`), or one that the cluster "
+        "already has: Kueue (`kueue`) or the KAI scheduler (`kai`).",
+    )
+    queues = Dict(
+        value_trait=Unicode(),
+        key_trait=Unicode(),
+        config=True,
+        help="With another `placement`: the queue of a project, where it does not have the project's name, e.g. "
+        '`{"Team A": "team-a"}`: a LocalQueue of the pods\' namespace (Kueue), or a Queue (KAI).',
     )
     upload_seconds = Integer(
         300,

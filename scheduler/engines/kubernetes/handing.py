@@ -1,0 +1,210 @@
+"""The pods of attempts that another scheduler of the cluster places (`placers`): created, watched, and withdrawn.
+
+What must hold:
+- An attempt is reported as placed once each of its pods has a node; it is launched on these pods and no others.
+- An attempt that is taken back has no pods and no object of its gang. Where its pods are ended by others before it is
+  launched, all of them are created again.
+- A pod of an attempt that was handed over before a restart stays in line until that is handed over again or taken back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Coroutine
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from scheduler.engines.agents.tokens import Worker
+from scheduler.engines.base import HandedOver, PlacementStatus
+from scheduler.engines.kubernetes.api import Api, ApiError
+from scheduler.engines.kubernetes.gang import Gang, gang_of
+from scheduler.engines.kubernetes.inventory import ClusterInventory
+from scheduler.engines.kubernetes.launching import Launching, within
+from scheduler.engines.kubernetes.mirror import Mirror
+from scheduler.engines.kubernetes.names import attempt_name, pod_name
+from scheduler.engines.kubernetes.placers import Placer
+from scheduler.engines.kubernetes.podstates import short
+from scheduler.engines.kubernetes.podviews import PodView
+from scheduler.engines.kubernetes.retrying import retry_delays, with_retries
+from scheduler.errors import Invalid
+from scheduler.model import AttemptKey, JobId, NodeName
+
+log = logging.getLogger(__name__)
+
+Key = tuple[JobId, int]
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A gang that waits for its nodes. `there`: all its pods were created and none of them has ended."""
+
+    wanted: HandedOver
+    gang: Gang
+    there: bool = False
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Handing:
+    """`run` starts a background task."""
+
+    def __init__(
+        self,
+        api: Api,
+        inventory: ClusterInventory,
+        launching: Launching,
+        placer: Placer,
+        namespace: str,
+        run: Callable[[Coroutine[Any, Any, Any]], None],
+    ) -> None:
+        self.report: Callable[[PlacementStatus], None] = lambda status: None
+        self._api = api
+        self._inventory = inventory
+        self._launching = launching
+        self._placer = placer
+        self._namespace = namespace
+        self._run = run
+        self._waiting: dict[Key, Waiting] = {}
+        self._kept: set[Key] = set()
+        self._gangs: Mirror[tuple[str, str]] | None = None
+        self._path = ""
+
+    async def open(self) -> None:
+        """Raises `Invalid` where the cluster does not have the other scheduler, `ApiError` where it does not answer."""
+        placer = self._placer
+        try:
+            found = await self._api.get(f"/apis/{placer.group}")
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            raise Invalid(
+                f"This cluster does not have {placer.name}; install it, or set c.Kubernetes.placement to 'runai'.",
+                field="placement",
+            ) from error
+        version = placer.version or found["preferredVersion"]["version"]
+        self._path = f"/apis/{placer.group}/{version}/namespaces/{self._namespace}/{placer.plural}"
+        if placer.read:
+            self._gangs = Mirror(self._api, self._path, lambda it: (it["metadata"]["name"], placer.why(it)), self._see)
+            await self._gangs.open()
+
+    async def close(self) -> None:
+        if self._gangs is not None:
+            await self._gangs.close()
+
+    def keep(self, keys: Collection[AttemptKey]) -> None:
+        """These attempts may have been handed over before a restart."""
+        self._kept = set(keys)
+
+    def awaits(self, worker: Worker) -> bool:
+        """Whether a worker's attempt is, or may have been, handed over, and not launched."""
+        key = (worker.job, worker.attempt)
+        return key in self._waiting or key in self._kept
+
+    def hand_over(self, wanted: HandedOver) -> None:
+        key = (wanted.launch.job, wanted.launch.attempt)
+        if key not in self._waiting:
+            waiting = self._waiting[key] = Waiting(wanted, gang_of(wanted.launch, self._inventory.part))
+            self._kept.discard(key)
+            self._run(self._create(key, waiting))
+
+    async def take_back(self, job: JobId, attempt: int) -> None:
+        key = (job, attempt)
+        waiting = self._waiting.get(key)
+        if waiting is not None:
+            waiting.there = False
+            waiting.gang.stopped.set()
+            async with waiting.turn:  # until it has stopped to create pods
+                await self._withdraw(key)
+            del self._waiting[key]
+        elif key in self._kept:
+            await self._withdraw(key)
+            self._kept.discard(key)
+
+    def launched(self, job: JobId, attempt: int) -> None:
+        """The engine has accepted the attempt: its pods are those of its workers."""
+        self._kept.discard((job, attempt))
+        waiting = self._waiting.pop((job, attempt), None)
+        if waiting is not None:
+            waiting.gang.stopped.set()
+
+    async def clear(self, job: JobId, attempt: int) -> None:
+        """Delete the object of a gang whose workers have ended."""
+        try:
+            await with_retries(partial(self._api.delete, f"{self._path}/{attempt_name(job, attempt)}"))
+        except ApiError as error:
+            log.error("%s %s could not be deleted: %s", self._placer.plural, attempt_name(job, attempt), error)
+
+    def see_pod(self, before: PodView | None, after: PodView | None) -> None:
+        """Handle a change of a pod that waits."""
+        pod = after or before
+        assert pod is not None
+        assert pod.worker is not None
+        key = (pod.worker.job, pod.worker.attempt)
+        waiting = self._waiting.get(key)
+        if waiting is None or not waiting.there:
+            return
+        if after is None or after.ended or after.deleting:
+            waiting.there = False
+            self._tell(key, "" if pod.status is None else pod.status.reason)
+            self._run(self._create(key, waiting, again=True))
+        else:
+            self._look(key, waiting)
+
+    # -- inside ---------------------------------------------------------------------------------------------
+
+    async def _create(self, key: Key, waiting: Waiting, *, again: bool = False) -> None:
+        """Create the pods of a gang; `again`: after what is left of earlier ones is deleted."""
+        async with waiting.turn:
+            if again and not waiting.gang.stopped.is_set():
+                await self._withdraw(key)
+            for pause in retry_delays():
+                if waiting.gang.stopped.is_set():
+                    return
+                try:
+                    await self._launching.offer(waiting.gang, waiting.wanted, self._path)
+                    break
+                except ApiError as error:
+                    self._tell(key, f"its pods cannot be created yet: {error}")
+                await within(pause, waiting.gang.stopped)
+        waiting.there = True
+        self._look(key, waiting)
+
+    async def _withdraw(self, key: Key) -> None:
+        """Delete the pods of an attempt, and the object of its gang."""
+        await self._launching.withdraw([pod_name(worker) for worker in self._workers(key)])
+        await self.clear(*key)
+
+    def _workers(self, key: Key) -> set[Worker]:
+        """The workers that have, or may have, a pod."""
+        found = {pod.worker for pod in self._inventory.ours() if pod.worker is not None}
+        there = {worker for worker in found if (worker.job, worker.attempt) == key}
+        waiting = self._waiting.get(key)
+        return there if waiting is None else there | {plan.worker for plan in waiting.gang.plans}
+
+    def _see(self, before: tuple[str, str] | None, after: tuple[str, str] | None) -> None:
+        """Handle a change of the object of a gang."""
+        gang = after or before
+        for key, waiting in self._waiting.items():
+            if gang is not None and attempt_name(*key) == gang[0] and waiting.there:
+                self._look(key, waiting)
+
+    def _look(self, key: Key, waiting: Waiting) -> None:
+        """Report the nodes of a gang, or why it waits for them."""
+        if self._waiting.get(key) is not waiting:
+            return
+        pods = [self._launching.pod(plan.worker) for plan in waiting.gang.plans]
+        nodes = tuple(NodeName(pod.node) for pod in pods if pod is not None and pod.node is not None)
+        if len(nodes) == len(pods):
+            self.report(PlacementStatus(*key, nodes=nodes))
+            return
+        said = (pod.status.reason for pod in pods if pod is not None and pod.node is None and pod.status is not None)
+        self._tell(key, next(filter(None, said), "") or self._why(key))
+
+    def _why(self, key: Key) -> str:
+        known = None if self._gangs is None else self._gangs.items.get(f"{self._namespace}/{attempt_name(*key)}")
+        return "" if known is None else known[1]
+
+    def _tell(self, key: Key, reason: str) -> None:
+        sentence = f"{self._placer.name}: {short(reason)}" if reason else ""
+        self.report(PlacementStatus(*key, reason=sentence))

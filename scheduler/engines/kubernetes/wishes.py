@@ -1,0 +1,85 @@
+"""What a pod says of its node where another scheduler chooses it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scheduler.engines.base import HandedOver
+from scheduler.engines.kubernetes.inventory import ClusterInventory
+from scheduler.engines.kubernetes.names import ATTEMPT, INSTANCE, JOB, NODE_POOL
+from scheduler.engines.kubernetes.nodeviews import PRODUCT
+from scheduler.engines.kubernetes.settings import Kubernetes
+
+Manifest = dict[str, Any]
+
+HOSTNAME = "kubernetes.io/hostname"
+NODE = "node"
+"""The level of the topology that is one node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """The node has one of the labels of `node_pools`, or none if it may be `unlabelled`; its GPUs are of `products`
+    (`None`: any), and all pods of the gang share the domain of the level `require`. `avoids` are used last."""
+
+    node_pools: Sequence[str]
+    unlabelled: bool
+    products: Sequence[str] | None = None
+    require: str | None = None
+    avoids: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, wanted: HandedOver, inventory: ClusterInventory, *, gpus: bool) -> Wishes:
+        """Those of a gang, of which some worker has GPUs or not: a node without GPUs and label is in no node pool."""
+        types = wanted.gpu_types
+        return cls(
+            node_pools=wanted.node_pools,
+            unlabelled=gpus and inventory.unlabelled in wanted.node_pools,
+            # Of a type that no node has, no product is known: its name matches nothing, and the pod says so.
+            products=None if types is None else inventory.products(types) or list(types),
+            require=wanted.require,
+            avoids=wanted.avoids,
+        )
+
+
+def placeable(pod: Manifest, scheduler: str, wishes: Wishes, settings: Kubernetes) -> Manifest:
+    """The pod, for `scheduler` to place it by these wishes and by the affinity that it has already."""
+    spec = pod["spec"]
+    affinity = spec.get("affinity") or {}
+    found = {**affinity, "nodeAffinity": _node_affinity(affinity.get("nodeAffinity") or {}, wishes)}
+    if wishes.require is not None:
+        found["podAffinity"] = _together(affinity.get("podAffinity") or {}, pod, wishes.require, settings)
+    return {**pod, "spec": {**spec, "schedulerName": scheduler, "affinity": found}}
+
+
+def _node_affinity(own: Mapping[str, Any], wishes: Wishes) -> Manifest:
+    types = [] if wishes.products is None else [_in(PRODUCT, wishes.products)]
+    terms = [[_in(NODE_POOL, wishes.node_pools), *types]]
+    if wishes.unlabelled:
+        terms.append([{"key": NODE_POOL, "operator": "DoesNotExist"}, *types])
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    before: Sequence[Mapping[str, Any]] = (own.get(required) or {}).get("nodeSelectorTerms") or [{}]
+    both = [
+        {**each, "matchExpressions": [*(each.get("matchExpressions") or ()), *term]}
+        for each in before
+        for term in terms
+    ]
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    others = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in wishes.avoids]
+    elsewhere = [{"weight": 100, "preference": {"matchFields": [other]}} for other in others]
+    preferences = [*(own.get(preferred) or ()), *elsewhere]
+    return {required: {"nodeSelectorTerms": both}, **({preferred: preferences} if preferences else {})}
+
+
+def _together(own: Mapping[str, Any], pod: Manifest, level: str, settings: Kubernetes) -> Manifest:
+    key = settings.topology_labels.get(level, HOSTNAME)
+    gang = {name: pod["metadata"]["labels"][name] for name in (INSTANCE, JOB, ATTEMPT)}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    term = {"labelSelector": {"matchLabels": gang}, "topologyKey": key}
+    return {**own, required: [*(own.get(required) or ()), term]}
+
+
+def _in(key: str, values: Sequence[str]) -> Manifest:
+    return {"key": key, "operator": "In", "values": sorted(values)}
