@@ -100,7 +100,7 @@ class Controller:
         self._pause_notices = PauseNotices(self._jobs.announce)
         self._gpu_record = GpuRecord(self._writer, store.audit, clock)
         self._releases = 0
-        self._hand_over = HandOver(backend.engine, backend.traits, self._plan_loop.wake)
+        self._hand_over = HandOver(backend.engine, backend.traits, self._writer, self._plan_loop.wake)
         self.dry_run = DryRuns(
             self._writer, self.check, self.snapshot, self._runs_like, self._forecaster, self._hand_over
         ).dry_run

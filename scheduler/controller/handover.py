@@ -13,8 +13,10 @@ import logging
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 
 from scheduler.controller.book import Book, Holdings
+from scheduler.controller.statewriter import StateWriter
 from scheduler.controller.workertracker import launch_of
 from scheduler.engines.base import Engine, HandedOver, PlacementStatus, Traits
+from scheduler.errors import RunaiError
 from scheduler.model import (
     ONE,
     AttemptKey,
@@ -38,8 +40,9 @@ UNPLACED = NodeName("")
 class HandOver:
     """Keeps what is handed over in step with the jobs that may start. `wake` is called when that may allow a start."""
 
-    def __init__(self, engine: Engine, traits: Traits, wake: Callable[[], None]) -> None:
+    def __init__(self, engine: Engine, traits: Traits, writer: StateWriter, wake: Callable[[], None]) -> None:
         self._engine = engine
+        self._writer = writer
         self._placed_by = traits.placed_by
         self._wake = wake
         self._handed_over: dict[WorkloadId, int] = {}
@@ -87,7 +90,7 @@ class HandOver:
                 job = book.jobs[id]
                 self._asked.add(id)
                 self._handed_over[id] = _next(job)
-                self._run(self._engine.hand_over(_order(job, book.pool)))
+                self._run(self._send(_order(job, book.pool)))
 
     def placed(self, book: Book, holdings: Holdings) -> Iterable[tuple[Job, tuple[WorkerPlacement, ...]]]:
         """The jobs whose workers have their nodes, with their GPUs, which are taken from `holdings`."""
@@ -98,6 +101,17 @@ class HandOver:
             gpus = [len(worker.gpus) for worker in _unplaced(job)]
             if placement := holdings.number(list(zip(status.nodes, gpus, strict=True))):
                 yield job, placement
+
+    async def _send(self, handed_over: HandedOver) -> None:
+        """Hand over a job once it is durable that it waits."""
+        job, attempt = handed_over.launch.job, handed_over.launch.attempt
+        try:
+            await self._writer.durable()
+        except RunaiError:
+            self._asked.discard(job)  # it is planned again
+        else:
+            if self._handed_over.get(job) == attempt:
+                await self._engine.hand_over(handed_over)
 
     def _report(self, status: PlacementStatus) -> None:
         if self._handed_over.get(status.job) == status.attempt and self._status.get(status.job) != status:

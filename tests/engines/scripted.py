@@ -215,13 +215,16 @@ class ScriptedEngine(Engine):
         *,
         at: float | None = None,
         throughput: float | None = None,
+        fault: Fault | None = None,
+        reason: str = "",
     ) -> None:
         """A worker's process ends; `None` loses it. `throughput` is its last report."""
         state = WorkerState.LOST if code is None else WorkerState.EXITED
         known = self.world.workers[job, attempt][rank]
         if not known.state.over:
             at = at or time.time()
-            self.tell(replace(known, state=state, exit_code=code, at=at, throughput=throughput))
+            ended = replace(known, state=state, exit_code=code, at=at, throughput=throughput)
+            self.tell(replace(ended, fault=fault, reason=reason))
 
     def tell(self, status: WorkerStatus) -> None:
         self.world.workers[status.job, status.attempt][status.rank] = status

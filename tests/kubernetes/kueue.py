@@ -1,5 +1,5 @@
-"""Kueue and the default scheduler beside a cluster: the real programs, and Kueue's resources and webhooks as its sources
-install them, for the pods of one namespace."""
+"""Kueue and the default scheduler beside a cluster, for the pods of one namespace: the real programs, and Kueue's
+resources and webhooks as its sources install them."""
 
 from __future__ import annotations
 

@@ -104,6 +104,28 @@ def test_two_replicas_share_a_volume_and_may_elect_a_leader_and_nothing_more(tmp
         rendered(tmp_path, {**NEEDED, "replicas": 2})
 
 
+@pytest.mark.parametrize(
+    ("placement", "group", "resource", "verbs"),
+    [
+        ("kueue", "kueue.x-k8s.io", "workloads", ["list", "watch", "delete"]),
+        ("kai", "scheduling.run.ai", "podgroups", ["create", "delete"]),
+    ],
+)
+def test_handing_placement_over_needs_the_objects_of_gangs_and_nothing_more(
+    tmp_path: Path, placement: str, group: str, resource: str, verbs: list[str]
+) -> None:
+    values = {**NEEDED, "placement": {"scheduler": placement, "queues": {"Team A": "team-a"}}}
+    before, after = rendered(tmp_path, NEEDED), rendered(tmp_path, values)
+    config = json.loads(after["ConfigMap/runai"]["data"]["jupyter_runai_config.json"])["Kubernetes"]
+    assert (config["placement"], config["queues"]) == (placement, {"Team A": "team-a"})
+    own = {"apiGroups": [group], "resources": [resource], "verbs": verbs}
+    assert after["Role/runai"]["rules"] == [*before["Role/runai"]["rules"], own]
+    changed = {name for name in after if after[name] != before.get(name)}
+    assert changed == {"ConfigMap/runai", "Role/runai", "Deployment/runai"}, (
+        "its pod restarts"
+    )
+
+
 def test_the_documented_values_exist_in_the_chart(tmp_path: Path) -> None:
     blocks = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 3
@@ -119,6 +141,7 @@ def test_the_documented_values_exist_in_the_chart(tmp_path: Path) -> None:
         ({**NEEDED, "jobs": {"image": ""}}, "jobs/image"),
         ({**NEEDED, "replicas": 0}, "replicas"),
         ({**NEEDED, "auth": "none"}, "auth"),
+        ({**NEEDED, "placement": {"scheduler": "volcano"}}, "placement/scheduler"),
         ({**NEEDED, "auth": "hub"}, "hub"),
         ({**NEEDED, "metrics": {"serviceMonitor": {"enabled": True}}}, "metrics/existingSecret"),
         ({**NEEDED, "mail": {"host": "smtp.example.org"}}, "mail/from"),

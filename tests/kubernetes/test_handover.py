@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from scheduler.engines.agents.tokens import Tokens, Worker
+from scheduler.model import JobId
 from scheduler.schema import JobView
-from tests.app.conftest import until
+from tests.app.conftest import end_all, until
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.kueue import GPU, Kueue, running_kueue
+from tests.kubernetes.kwok import Kwok
+from tests.kubernetes.programs import find
 from tests.kubernetes.service import KubernetesService
 from tests.kubernetes.test_service import STUBBORN, python
 
@@ -67,6 +73,100 @@ def test_kueue_admits_jobs_and_what_it_preempts_resumes_from_its_checkpoint(
     assert service.log_of(job) == "again\n"
     service.leaves_nothing()
     until(lambda: not kueue.workloads())
+
+
+@pytest.fixture
+def kai(cluster: Cluster) -> Iterator[Cluster]:
+    """With KAI's resource definitions. The test acts for its scheduler."""
+    definitions = find("kwok").parent / "kai-crds"
+    cluster.kubectl("apply", "--server-side", "-f", str(definitions))
+    cluster.kubectl("wait", "crd", "podgroups.scheduling.run.ai", "--for=condition=Established")
+    queue = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "research"}, "spec": {}}
+    cluster.create("/apis/scheduling.run.ai/v2/queues", queue)
+    yield cluster
+    cluster.kubectl("delete", "--wait=false", "-f", str(definitions))
+
+
+def test_kai_places_the_pods_of_a_group_and_takes_them_back(
+    kai: Cluster, kwok: Kwok, namespace: str, tmp_path: Path
+) -> None:
+    service = KubernetesService(tmp_path, kai, namespace)
+    groups = f"/apis/scheduling.run.ai/v2alpha2/namespaces/{namespace}/podgroups"
+    with service.config.open("a") as config:
+        config.write("c.Kubernetes.placement = 'kai'\nc.Kubernetes.queues = {'default': 'research'}\n")
+
+    def pods() -> list[dict[str, Any]]:
+        return sorted(service.objects("pods"), key=lambda pod: str(pod["metadata"]["name"]))
+
+    def patch(pod: dict[str, Any], *conditions: dict[str, str]) -> None:
+        path = f"{service.path}/pods/{pod['metadata']['name']}/status"
+        headers = {"Content-Type": "application/strategic-merge-patch+json"}
+        assert kai.api.patch(path, json={"status": {"conditions": conditions}}, headers=headers).is_success
+
+    try:
+        with kwok.nodes(1, labels={"nvidia.com/gpu.product": "NVIDIA-H100"}) as (node,):
+            service.start()
+            until(lambda: any(each.get("schedulable", True) for each in service.nodes()))
+            job = service.submit("train", gpus=2, workers=2, gpu_types=["H100"], require="node")
+            (group,) = until(lambda: kai.api.get(groups).json()["items"])
+            assert group["spec"] == {"queue": "research", "minMember": 2, "markUnschedulable": True}
+            first, second = until(lambda: pods() if len(pods()) == 2 else None)
+            name = group["metadata"]["name"]
+            for pod in (first, second):
+                assert pod["metadata"]["labels"]["kai.scheduler/queue"] == "research"
+                assert pod["metadata"]["annotations"]["pod-group-name"] == name
+                assert "ownerReferences" not in pod["metadata"], "KAI groups pods by their owner"
+                assert pod["spec"]["schedulerName"] == "kai-scheduler"
+            affinity = first["spec"]["affinity"]
+            (labelled, unlabelled) = affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+                "nodeSelectorTerms"
+            ]
+            pool, product = labelled["matchExpressions"]
+            assert (pool["key"], pool["operator"], pool["values"]) == ("runai.jupyter.org/node-pool", "In", ["train"])
+            assert product == {"key": "nvidia.com/gpu.product", "operator": "In", "values": ["NVIDIA-H100"]}
+            assert unlabelled["matchExpressions"][0]["operator"] == "DoesNotExist"
+            (together,) = affinity["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+            assert together["topologyKey"] == "kubernetes.io/hostname"
+
+            full = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "Queue is full"}
+            patch(first, full)
+            until(lambda: reason(service, job, "KAI: Queue is full."))
+
+            for pod in (first, second):
+                name = pod["metadata"]["name"]
+                target = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
+                kai.create(f"{service.path}/pods/{name}/binding", target)
+            until(lambda: _report_all(service, job) == "running")
+            workers = service.job(job).attempts[-1].workers
+            assert [(worker.node, len(worker.gpus)) for worker in workers] == [(node, 2), (node, 2)]
+
+            stopped = {"type": "DisruptionTarget", "reason": "PreemptionByScheduler", "message": "Reclaimed by b"}
+            patch(second, {**stopped, "status": "True"})
+            for pod in (first, second):
+                kai.api.delete(f"{service.path}/pods/{pod['metadata']['name']}")
+            ended = until(lambda: next((a for a in service.job(job).attempts if a.ended is not None), None))
+            assert ended.ending == "preempted", ended
+            again = group["metadata"]["name"].removesuffix("1") + "2"
+            until(lambda: [each["metadata"]["name"] for each in kai.api.get(groups).json()["items"]] == [again])
+            with service.client() as client:
+                client.cancel(job.id)
+            assert service.ended(job).state == "cancelled"
+            service.leaves_nothing()
+            until(lambda: not kai.api.get(groups).json()["items"])
+    finally:
+        end_all(tmp_path)
+
+
+def _report_all(service: KubernetesService, job: JobView) -> str:
+    """The job's state. Its workers run once they may start: KWOK's pods have no agents."""
+    endpoint, tokens, found = service.folder.endpoint(), Tokens(service.folder), service.job(job)
+    assert endpoint is not None
+    for rank in range(2 if found.state == "starting" else 0):
+        token = tokens.of(Worker(JobId(job.id), found.attempts[-1].number, rank))
+        said = {"agent": "a" * 32, "state": "running", "started": time.time()}
+        headers = {"Authorization": f"Bearer {token}"}
+        httpx.post(f"{endpoint.url}api/v1/agent/state", json=said, headers=headers)
+    return str(found.state)
 
 
 def foreign(name: str, queue: str, gpus: int) -> dict[str, Any]:
