@@ -121,9 +121,7 @@ def test_handing_placement_over_needs_the_objects_of_gangs_and_nothing_more(
     own = {"apiGroups": [group], "resources": [resource], "verbs": verbs}
     assert after["Role/runai"]["rules"] == [*before["Role/runai"]["rules"], own]
     changed = {name for name in after if after[name] != before.get(name)}
-    assert changed == {"ConfigMap/runai", "Role/runai", "Deployment/runai"}, (
-        "its pod restarts"
-    )
+    assert changed == {"ConfigMap/runai", "Role/runai", "Deployment/runai"}, "its pod restarts"
 
 
 def test_the_documented_values_exist_in_the_chart(tmp_path: Path) -> None:
