@@ -17,7 +17,7 @@ from tests.app.conftest import end_all, until
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.kueue import GPU, Kueue, running_kueue
 from tests.kubernetes.kwok import Kwok
-from tests.kubernetes.programs import find
+from tests.kubernetes.programs import eventually, find
 from tests.kubernetes.service import KubernetesService
 from tests.kubernetes.test_service import STUBBORN, python
 
@@ -80,9 +80,10 @@ def kai(cluster: Cluster) -> Iterator[Cluster]:
     """With KAI's resource definitions. The test acts for its scheduler."""
     definitions = find("kwok").parent / "kai-crds"
     cluster.kubectl("apply", "--server-side", "-f", str(definitions))
-    cluster.kubectl("wait", "crd", "podgroups.scheduling.run.ai", "--for=condition=Established")
     queue = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "research"}, "spec": {}}
-    cluster.create("/apis/scheduling.run.ai/v2/queues", queue)
+    queues, groups = (f"/apis/scheduling.run.ai/{kind}" for kind in ("v2/queues", "v2alpha2/podgroups"))
+    eventually("KAI's resources are served", lambda: all(cluster.api.get(p).is_success for p in (queues, groups)))
+    cluster.create(queues, queue)
     yield cluster
     cluster.kubectl("delete", "--wait=false", "-f", str(definitions))
 
@@ -155,6 +156,8 @@ def test_kai_places_the_pods_of_a_group_and_takes_them_back(
             until(lambda: not kai.api.get(groups).json()["items"])
     finally:
         end_all(tmp_path)
+        for process in service.spawned:
+            process.wait()
 
 
 def _report_all(service: KubernetesService, job: JobView) -> str:
