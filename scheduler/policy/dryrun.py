@@ -39,5 +39,5 @@ def dry_run(snapshot: Snapshot, workload: Workload, similar: SimilarRunTimes) ->
     del plan
     planner.dissolve()
     found = forecast(submitted, similar)
-    start = found.starts.get(workload.id)
+    start = found.starts.get(workload.id, decision.estimated_start)
     return DryRun(replace(decision, estimated_start=start), until=found.until if start is None else None)
