@@ -85,7 +85,7 @@ from scheduler.model.running import (
     without_gpus,
 )
 from scheduler.model.schedules import Schedule
-from scheduler.model.settings import DeclaredLoad, QueueOrder, ReclaimUpTo, Settings
+from scheduler.model.settings import DeclaredLoad, QueueOrder, ReclaimUpTo, Settings, SurplusOrder
 from scheduler.model.usage import ProjectUsage
 from scheduler.model.windows import InForce, PoolInForce, begins_on, guaranteed_at, pool_at
 from scheduler.model.wording import cpu_count, duration, gpu_count, memory_size, number, time_of_day
@@ -165,6 +165,7 @@ __all__ = [
     "SessionState",
     "Settings",
     "Shape",
+    "SurplusOrder",
     "User",
     "UserGroup",
     "UserName",

@@ -26,6 +26,14 @@ class ReclaimUpTo(StrEnum):
     FAIR_SHARE = "fair_share"
 
 
+class SurplusOrder(StrEnum):
+    """How what no guarantee covers is divided among projects: by weight, or to the jobs that were served least
+    first."""
+
+    WEIGHT = "weight"
+    SERVED = "served"
+
+
 @dataclass(frozen=True, slots=True)
 class DeclaredLoad:
     """What a declared GPU is shown to do while a job holds it: its `use` (0 to 1), its memory (MiB) and how much of it
@@ -46,9 +54,9 @@ class Settings:
     costs nothing. `usage_half_life` is the half-life of recent use, in seconds; recent use counts if `time_aware` is
     above 0.
 
-    `order` applies to projects that set none. A job that has held more GPU-hours, over all its attempts, than a
-    threshold of `service_levels` is on a higher level. A job that has waited `patience` times as long as it ran returns
-    to the lowest level.
+    `surplus` says how what no guarantee covers is divided. `order` applies to projects that set none. A job that has
+    held more GPU-hours, over all its attempts, than a threshold of `service_levels` is on a higher level. A job that
+    has waited `patience` times as long as it ran returns to the lowest level.
 
     `session_idle_…` are the `IdleRules` for everybody but those that the first exception that concerns them names. A
     notebook server that runs for `session_max_duration` seconds (0: no limit) is stopped, used or not; it is warned one
@@ -62,8 +70,9 @@ class Settings:
     lending: bool = False
     resize_interval: float = 300.0
     usage_half_life: float = 604_800.0
+    surplus: SurplusOrder = SurplusOrder.WEIGHT
     order: QueueOrder = QueueOrder.ARRIVAL
-    service_levels: tuple[float, ...] = (8.0, 64.0)
+    service_levels: tuple[float, ...] = (8.0, 64.0, 512.0)
     patience: float = 8.0
     session_idle_timeout: float = 0.0
     session_idle_grace: float = 600.0

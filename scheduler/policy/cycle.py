@@ -71,6 +71,9 @@ class Cycle:
         self.planner.prepare()
         self.wakeup.note(self.planner.apply_aging(self.now))
         self.wakeup.note(self.planner.next_change)
+        if self.planner.by_level is not None:
+            next_level = self.planner.by_level.advance(self.now)
+            self.wakeup.note(next_level if self.planner.waiting else None)
         self.planner.share_out()
         self._stop_broken_gangs()
         self._seat_sessions()

@@ -174,7 +174,10 @@ class Reclaim(EligibilityRules):
                 yield Listed(state, sorted(surplus, key=by_importance))
         for projects in classes:
             for priority in sorted({p for project in projects for p in state.candidates[project].classes}):
-                yield self._whole(projects, priority)
+                yield from self._jobs(projects, priority)
+
+    def _jobs(self, projects: Sequence[ProjectState], priority: int) -> Iterator[VictimClass]:
+        yield self._whole(projects, priority)
 
     def finds_any(self) -> bool:
         """Whether some project may lose something to it."""

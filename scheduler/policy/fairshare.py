@@ -7,7 +7,9 @@ For the children of one project and the `total` it may use:
    proportion to weight, in rounds: a project that wants no more than its part gets what it wants, and the rest is
    divided again. Parts are cut to whole GPUs.
 4. Whole GPUs left over from the cutting go one at a time to the largest cut-off fraction, the older first on a tie.
-5. With `time_aware` k > 0 the weight in 3 becomes max(0, w + k (w - u)): w is the share of the weights, u that of use.
+5. With `surplus: served`, 3 and 4 come first for the jobs on the lowest service level, then for those up to the next
+   one, and so on. The guarantee of a project covers its jobs on the lowest levels first.
+6. With `time_aware` k > 0 the weight in 3 becomes max(0, w + k (w - u)): w is the share of the weights, u that of use.
 
 `share_out` does so for all projects. `FairShares` keeps the result of a tree and brings it up to date: what is left to
 divide in 3 depends on the other projects only by a sum, so only those that changed or want more than their guarantee
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import groupby
+from itertools import accumulate, groupby
 from math import lcm
 
 from scheduler.model import ONE, Milli, ProjectName
@@ -32,12 +34,16 @@ def share_out(roots: Sequence[ProjectState], total: Milli, time_aware: float = 0
     _divide(roots, total, time_aware)
 
 
-def _want(project: ProjectState) -> Milli:
-    """What the project wants: within its limit, the demand of a leaf or what the children may want."""
-    below = [_want(child) for child in project.children]
-    wanted = sum(below) if below else project.demand + project.overflow
-    project.wanted = min(project.limit, wanted)
-    return project.wanted
+def _want(project: ProjectState) -> list[Milli]:
+    """What the project wants, up to each service level: within its limit, the demand of a leaf or what the children may
+    want."""
+    if project.children:
+        wants = [sum(below) for below in zip(*[_want(child) for child in project.children], strict=True)]
+    else:
+        wants = [demand + project.overflow for demand in accumulate(project.on_levels or [project.demand])]
+    project.wants = [min(project.limit, demand) for demand in wants]
+    project.wanted = project.wants[-1]
+    return project.wants
 
 
 def _divide(projects: Sequence[ProjectState], total: Milli, time_aware: float) -> None:
@@ -45,11 +51,20 @@ def _divide(projects: Sequence[ProjectState], total: Milli, time_aware: float) -
         project.share = min(project.guarantee, project.wanted)
     rest = max(0, total - sum(project.share for project in projects))
     by_priority = sorted(projects, key=lambda project: -project.priority)
-    for _, level in groupby(by_priority, key=lambda project: project.priority):
-        rest = _divide_surplus(list(level), rest, time_aware)
+    for _, equals in groupby(by_priority, key=lambda project: project.priority):
+        rest = _divide_by_level(list(equals), rest, time_aware)
     for project in projects:
         if project.children:
             _divide(project.children, min(project.share, total), time_aware)
+
+
+def _divide_by_level(equals: list[ProjectState], rest: Milli, time_aware: float) -> Milli:
+    """Give `rest` to the projects of one priority, for their jobs on the lowest service level first."""
+    for level in range(len(equals[0].wants)):
+        for project in equals:
+            project.wanted = project.wants[level]
+        rest = _divide_surplus(equals, rest, time_aware)
+    return rest
 
 
 def _divide_surplus(level: list[ProjectState], rest: Milli, time_aware: float) -> Milli:

@@ -12,10 +12,11 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from scheduler.model import Environment, Milli, Node, Pool, ProjectName, Request, Workload, WorkloadId
+from scheduler.model import Environment, Milli, Node, Pool, ProjectName, Request, SurplusOrder, Workload, WorkloadId
 from scheduler.policy import resources
 from scheduler.policy.blocking import Blocked
 from scheduler.policy.fairshare import FairShares, share_out
+from scheduler.policy.levels import ServiceLevels
 from scheduler.policy.lookahead import changes_ahead
 from scheduler.policy.nodeindex import NodeIndex
 from scheduler.policy.nodes import NodeState
@@ -24,11 +25,12 @@ from scheduler.policy.poolstate import PoolState
 from scheduler.policy.positions import Line, WaitingClass, positions
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.requestclasses import RequestClasses
-from scheduler.policy.service import ServiceLevels, by_service
+from scheduler.policy.service import by_service
 from scheduler.policy.sets import union
+from scheduler.policy.surplus import DemandByLevel
 from scheduler.policy.topology import Topology
 from scheduler.policy.usage import find_kept
-from scheduler.policy.workloads import Options, RequestClass, WorkloadState
+from scheduler.policy.workloads import Options, RequestClass, WorkloadState, never_fits
 
 Waiting = Mapping[ProjectState, Mapping[RequestClass, list[WorkloadState]]]
 """The waiting jobs of each project, by what they ask for."""
@@ -63,13 +65,15 @@ class PlannerState:
         self.projects = self.partitions[0].projects
         self.changes_ahead = changes_ahead(self.partitions)
         self._shares: FairShares | None = None
-        if len(self.partitions) == 1 and pool.settings.time_aware <= 0:
+        served = pool.settings.surplus is SurplusOrder.SERVED
+        if len(self.partitions) == 1 and pool.settings.time_aware <= 0 and not served:
             self._shares = FairShares(self.partitions[0].roots, self.partitions[0].changed)
         self._frozen: dict[ProjectState, ProjectState] = {}
         self._usage: Mapping[ProjectName, float] = {}
         self.resources: Sequence[resources.ResourceTree] = ()
         self.count_resources()
         self.levels = ServiceLevels(pool.settings)
+        self.by_level = DemandByLevel(self.levels, self.partitions) if served else None
         self.patient: dict[WorkloadId, tuple[float, WorkloadState]] = {}
         for partition in self.partitions:
             for project in partition.projects.values():
@@ -113,8 +117,7 @@ class PlannerState:
             jobs.append(job)
             if workload.nomination:
                 self.nominations[job.id] = job
-        if project is not None:
-            project.ask(job.wanted)
+        self._ask(job, 1)
 
     def renew(self, workload: Workload) -> bool:
         """Update a waiting job of which only its expected run time has changed; whether that was all."""
@@ -194,7 +197,7 @@ class PlannerState:
 
                 wish = next(n for n, mask in enumerate(request.preferences) if mask & partition.nodes)
                 throughput = next(n for n, (nodes, _) in enumerate(request.scopes) if nodes & partition.nodes)
-                never, unowned = _never(owner, there), not owner.guarantee
+                never, unowned = never_fits(owner, there), not owner.guarantee
                 ranked.append((never, wish, unowned, throughput, number, owner, there))
         ranked.sort(key=lambda entry: entry[:5])
         found = [(owner, there) for *_, owner, there in ranked]
@@ -364,8 +367,14 @@ class PlannerState:
         self.patient.pop(job.id, None)
         for index in (self.sessions, self.elastic, self.reduced, self.nominations, self.homeless):
             index.pop(job.id, None)
+        self._ask(job, -1)
+
+    def _ask(self, job: WorkloadState, sign: int) -> None:
+        """Its project wants what the job wants, or with -1 does not any more."""
         if job.project is not None:
-            job.project.ask(-job.wanted)
+            job.project.ask(sign * job.wanted)
+            if self.by_level is not None:
+                self.by_level.ask(job, sign)
 
     def prepare(self) -> None:
         """Make ready for a plan: sort the jobs of every class to which one was added, and assign GPUs to foreign
@@ -374,14 +383,6 @@ class PlannerState:
         for jobs in self._unsorted.values():
             jobs.sort(key=_by_urgency)
         self._unsorted.clear()
-
-
-def _never(project: ProjectState, request: RequestClass) -> bool:
-    """Whether a limit is too small for such a job of this project or, if it can't be preempted, a guarantee."""
-    return any(
-        request.gang_amount > step.limit or (not request.preemptible and request.gang_amount > step.guarantee)
-        for step in project.path
-    )
 
 
 _by_urgency = attrgetter("urgency")

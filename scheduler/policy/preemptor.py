@@ -8,18 +8,20 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import replace
 
-from scheduler.model import ReclaimUpTo, Settings, WorkerPlacement, WorkloadId
+from scheduler.model import ReclaimUpTo, Settings, SurplusOrder, WorkerPlacement, WorkloadId
 from scheduler.policy.consolidation import Consolidation
 from scheduler.policy.eligibility import EligibilityRules, Preemption, Reclaim
 from scheduler.policy.evictions import Floor
+from scheduler.policy.levels import ServiceLevels
 from scheduler.policy.nodes import LATER
 from scheduler.policy.placement import Placer
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.reclaimbeside import ReclaimBeside
 from scheduler.policy.reservation import Reservations
-from scheduler.policy.service import Pausing, ServiceLevels
+from scheduler.policy.service import Pausing
 from scheduler.policy.sets import NO_NODES, NodeSet
+from scheduler.policy.surplus import ReclaimByLevel
 from scheduler.policy.victims import NOTHING_OVER, Budget, SearchResult, VictimSearch, over_limits
 from scheduler.policy.wakeup import Wakeup
 from scheduler.policy.workloads import RequestClass, WorkloadState
@@ -192,6 +194,8 @@ class Preemptor:
             return None  # stopping others would not help
         now, up_to = self.wakeup.now, self.settings.reclaim
         plain = Reclaim(self.state, job, project, now, up_to=up_to, within=within)
+        if self.settings.surplus is SurplusOrder.SERVED:
+            plain = ReclaimByLevel(self.state, job, project, now, up_to=up_to, within=within, levels=self.levels)
         if not project.beside or not any(request.gang_beside):
             return self._reclaim(plain, kept_from, can_move)
         beside = ReclaimBeside(self.state, job, project, now, up_to=up_to, within=within, gpus=False)

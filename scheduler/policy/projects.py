@@ -59,6 +59,9 @@ class ProjectState:
     `overflow` is what its jobs ask for here because they can't have it in a partition that they prefer. `kept` is its
     fair share if part of what it holds did not count as recent use.
 
+    `on_levels` is the part of the demand on each service level, where the surplus is divided by these, else empty.
+    `wants` is `wanted` without the jobs above each level.
+
     Where jobs wait in the order `served`, `held` is what each user holds of it and `returns` counts how often somebody
     gave something back.
 
@@ -67,8 +70,8 @@ class ProjectState:
 
     __slots__ = (
         "allocated", "beside", "changed", "changes", "children", "created", "demand", "depth", "guarantee", "held",
-        "kept", "limit", "name", "non_preemptible", "order", "overflow", "parent", "partition", "path", "priority",
-        "quotas", "releasing", "returns", "share", "usage", "wanted", "weight",
+        "kept", "limit", "name", "non_preemptible", "on_levels", "order", "overflow", "parent", "partition", "path",
+        "priority", "quotas", "releasing", "returns", "share", "usage", "wanted", "wants", "weight",
     )  # fmt: skip
 
     def __init__(self, project: Project, parent: ProjectState | None) -> None:
@@ -85,7 +88,9 @@ class ProjectState:
         self.usage = 0.0
         self.partition: PartitionKey = REMAINDER
         self.demand: Milli = 0
+        self.on_levels: list[Milli] = []
         self.overflow: Milli = 0
+        self.wants: list[Milli] = []
         self.wanted: Milli = 0
         self.share: Milli = 0
         self.kept: Milli = 0

@@ -12,19 +12,15 @@ often it was stopped, the longer it runs before it may be paused once more.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator
 
-from scheduler.model import ONE, Milli, QueueOrder, Settings, Workload, WorkloadId, held_by
+from scheduler.model import ONE, QueueOrder, WorkloadId
 from scheduler.policy.eligibility import EligibilityRules
 from scheduler.policy.evictions import Eviction, Floor, Listed, Losses, VictimClass
+from scheduler.policy.levels import RESTART, ServiceLevels
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.workloads import WorkloadState
-
-HOUR = 3600.0
-RESTART = 60.0
-"""What a stop costs a job besides the work since its last checkpoint, in seconds."""
 
 QUIET = 600.0
 """How long a job that was stopped runs before it may be paused again, in seconds, times how often it was stopped."""
@@ -41,31 +37,6 @@ def whom_paused_for(reason: str) -> str | None:
     """The id of the job that another was paused for, by its reason; `None` where it was stopped for something else."""
     found = _PAUSED_FOR.fullmatch(reason)
     return found and found[1]
-
-
-class ServiceLevels:
-    """The thresholds, in GPU-seconds, and after what multiple of its run time a waiting job is on the lowest level."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.thresholds = tuple(sorted(hours * HOUR for hours in settings.service_levels))
-        self.patience = settings.patience
-
-    def of(self, served: float) -> int:
-        return bisect_right(self.thresholds, served)
-
-    def when_running(self, workload: Workload, now: float) -> tuple[int, float | None]:
-        """The level of a running job, and when it reaches the next one (`None`: never)."""
-        served, gpus = workload.served_until(now), held_by(workload.placement) / ONE
-        level = self.of(served)
-        if level == len(self.thresholds) or not gpus:
-            return level, None
-        return level, now + (self.thresholds[level] - served) / gpus
-
-    def when_waiting(self, workload: Workload, amount: Milli) -> tuple[int, float]:
-        """The level of a waiting job that asks for `amount`, and from when on it is on the lowest one."""
-        level = self.of(workload.served)
-        ran = workload.served * ONE / max(1, amount)
-        return level, workload.submitted + (1 + self.patience) * ran
 
 
 class Pausing(EligibilityRules):

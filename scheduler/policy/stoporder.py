@@ -2,7 +2,8 @@
 quota.
 
 The order is that of the search for victims (`eligibility.Reclaim`, `candidates.Candidates`): surplus workers of elastic
-jobs, then lower priority, then the least work lost, then the younger. Jobs within their minimum run time come after
+jobs, then lower priority, then (with `surplus: served`) higher service levels, then the least work lost, then the
+younger. Jobs within their minimum run time come after
 those, and jobs that can't be preempted last. Over quota are the jobs that would be stopped or shrunk first, until their
 project is down to its guarantee. A job that would take it below is over quota only if no other job is left to stop.
 
@@ -15,10 +16,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 
-from scheduler.model import Environment, Milli, Node, Pool, ProjectName, Workload, WorkloadId, held_by
+from scheduler.model import Environment, Milli, Node, Pool, ProjectName, SurplusOrder, Workload, WorkloadId, held_by
 from scheduler.policy import quotas
+from scheduler.policy.levels import ServiceLevels
 
-_Rank = tuple[int, int, float, float, float, WorkloadId]
+_Rank = tuple[int, int, int, float, float, float, WorkloadId]
 
 
 class StopOrder:
@@ -31,6 +33,7 @@ class StopOrder:
         self._nodes = nodes
         self._workloads = workloads
         self._now = now
+        self._levels = ServiceLevels(pool.settings) if pool.settings.surplus is SurplusOrder.SERVED else None
 
     @cached_property
     def over_quota(self) -> frozenset[WorkloadId]:
@@ -71,7 +74,8 @@ class StopOrder:
         saved = started if job.checkpointed is None else job.checkpointed
         kind = 0 if self._may_stop(job) else 1 if request.preemptible else 2
         loss = max(0.0, self._now - saved) * held_by(job.placement)
-        return kind, request.priority, loss, -saved, -started, job.id
+        level = 0 if self._levels is None else self._levels.when_stopped(job, self._now)
+        return kind, request.priority, -level, loss, -saved, -started, job.id
 
     def _may_stop(self, job: Workload) -> bool:
         least = job.request.min_runtime

@@ -87,6 +87,14 @@ def in_words(request: RequestClass) -> str:
     return worker if request.gang_size == 1 else f"{request.gang_size} workers of {worker} each"
 
 
+def never_fits(project: ProjectState, request: RequestClass) -> bool:
+    """Whether a limit is too small for such a job of this project or, if it can't be preempted, a guarantee."""
+    return any(
+        request.gang_amount > step.limit or (not request.preemptible and request.gang_amount > step.guarantee)
+        for step in project.path
+    )
+
+
 def by_rank(found: Mapping[int, Sequence[WorkerPlacement]]) -> list[WorkerPlacement]:
     """The workers of numbered groups, in the order of their ranks."""
     return [worker for number in sorted(found) for worker in found[number]]

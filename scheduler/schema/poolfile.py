@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints
 
-from scheduler.model import DeclaredLoad, Environment, IdleAction, PlacementStyle, QueueOrder, Settings
+from scheduler.model import DeclaredLoad, Environment, IdleAction, PlacementStyle, QueueOrder, Settings, SurplusOrder
 from scheduler.schema.wire import Name, Wire
 
 Reason = Annotated[str, StringConstraints(max_length=200)]
@@ -217,6 +217,11 @@ class SettingsEntry(Wire):
         ge=0,
         description="minimum run time in seconds of an elastic job's attempt before the job is restarted with more "
         "workers",
+    )
+    surplus: SurplusOrder = Field(
+        SurplusOrder.WEIGHT,
+        description="who gets what no guarantee covers: projects by weight, or first the jobs on the lowest service "
+        "level",
     )
     order: QueueOrder = Field(QueueOrder.ARRIVAL, description="order of the jobs of projects that set none")
     service_levels: list[Annotated[float, Field(gt=0, le=1_000_000)]] = Field(

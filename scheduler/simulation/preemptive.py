@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from scheduler.errors import Invalid
 from scheduler.model import ONE, Settings, gpu_count
-from scheduler.policy.service import ServiceLevels
+from scheduler.policy.levels import ServiceLevels
 from scheduler.simulation.baselines import Run, Span
 from scheduler.simulation.trace import Trace, TraceJob
 

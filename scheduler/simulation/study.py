@@ -27,6 +27,7 @@ from scheduler.model import (
     Project,
     ProjectName,
     QueueOrder,
+    SurplusOrder,
     gpu_count,
 )
 from scheduler.simulation.baselines import POLICIES, Run, demand_quantile, play_baseline, play_static
@@ -182,8 +183,7 @@ class Study:
         if name == STATIC:
             return play_static(self.played, self.partition, gpus_per_node=self.gpus_per_node)
         if name in (OURS, SERVED):
-            order = QueueOrder.SERVED if name == SERVED else None
-            return self._player(nodes, cost, order=order, estimates=estimates).play()
+            return self._player(nodes, cost, served=name == SERVED, estimates=estimates).play()
         if name in PREEMPTIVE:
             return play_preemptive(self.played, name, gpus=nodes * self.gpus_per_node, cost=cost)
         return play_baseline(self.played, name, nodes=nodes, gpus_per_node=self.gpus_per_node)
@@ -194,14 +194,15 @@ class Study:
         cost: float,
         sessions: bool = False,
         lending: bool = False,
-        order: QueueOrder | None = None,
+        served: bool = False,
         estimates: ForecastAccuracy | None = None,
     ) -> Player:
-        """With `order` all projects have that one, and the policy is told that jobs save when they are asked to."""
+        """With `served` the least served jobs come first, in all projects and in the division of the surplus, and the
+        policy is told that jobs save when they are asked to."""
         pool = self.guaranteed(nodes)
-        if order is not None:
-            projects = tuple(replace(project, order=order) for project in pool.projects)
-            pool = replace(pool, projects=projects)
+        if served:
+            projects = tuple(replace(project, order=QueueOrder.SERVED) for project in pool.projects)
+            pool = replace(pool, projects=projects, settings=replace(pool.settings, surplus=SurplusOrder.SERVED))
         fleet = tuple(Node(NodeName(f"train-{number:04}"), self.gpus_per_node) for number in range(nodes))
         if sessions:
             pool = replace(pool, settings=replace(pool.settings, lending=lending))
@@ -215,7 +216,7 @@ class Study:
             costs,
             every=self.every,
             sessions=opening,
-            saves_known=order is not None,
+            saves_known=served,
             estimates=estimates,
         )
 

@@ -96,3 +96,23 @@ async def test_it_is_told_while_it_saves_its_state(open_pool: Open, later: Ahead
     live.bench.engine.stubborn = False
     live.end(long, -15, at=later.now())
     assert await live.runs(long, new) == [new]
+
+
+@pytest.mark.parametrize(("surplus", "runs"), [("weight", [2, 2, 0]), ("served", [1, 2, 1])])
+async def test_the_surplus_goes_by_weight_or_to_the_least_served(
+    open_pool: Open, later: Ahead, surplus: str, runs: list[int]
+) -> None:
+    """Both projects have two long jobs when two new ones of b wait."""
+    projects = [{"name": name, "members": ["*"]} for name in ("a", "b")]
+    settings = {"surplus": surplus, "service_levels": [8]}
+    node = Node(NodeName("n1"), gpus=4)
+    live = await open_pool(node, clock=later.now, node_pools=TRAIN, projects=projects, settings=settings)
+    first, second = [await live.submit_all(*[{"project": name}] * 2) for name in ("a", "b")]
+    long = [*first, *second]
+    assert await live.runs(*long) == long
+    later.by = 9 * 3600.0
+    live.bench.files.world.saved.update(dict.fromkeys(long, later.now()))
+    jobs = live.bench.controller.book.jobs
+    await live.bench.until(lambda: all(jobs[JobId(id)].checkpointed for id in long))
+    new = await live.submit_all(*[{"project": "b"}] * 2)
+    assert [len(await live.runs(*some)) for some in (first, second, new)] == runs

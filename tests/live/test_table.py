@@ -116,6 +116,7 @@ POOL_FILE = {
     "SettingsEntry.preemption_delay": SETTINGS + "a_preemption_delay_gives_others_time",
     "SettingsEntry.time_aware": RECENT_USE,
     "SettingsEntry.usage_half_life": RECENT_USE,
+    "SettingsEntry.surplus": "live/test_pauses.py::test_the_surplus_goes_by_weight_or_to_the_least_served",
     "SettingsEntry.lending": SETTINGS + "lending_gives_idle_build_gpus_to_preemptible_jobs",
     "SettingsEntry.resize_interval": SETTINGS + "an_elastic_job_grows_after_its_resize_interval",
     "SettingsEntry.order": ORDER,

@@ -28,6 +28,7 @@ from scheduler.model import (
     Request,
     Settings,
     Shape,
+    SurplusOrder,
     User,
     UserName,
     WorkerGroup,
@@ -206,6 +207,8 @@ def snapshots(draw: Draw, most_jobs: int = 14, plain: bool = False) -> Snapshot:
             time_aware=draw(st.sampled_from([0.0, 0.0, 1.0])),
             lending=draw(st.booleans()),
             resize_interval=draw(st.sampled_from([0.0, 0.0, 300.0])),
+            surplus=draw(st.sampled_from([SurplusOrder.WEIGHT, SurplusOrder.WEIGHT, SurplusOrder.SERVED])),
+            service_levels=(0.2, 1.0),
         ),
     )
     floor = Floor(found)

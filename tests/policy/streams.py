@@ -22,6 +22,7 @@ from scheduler.model import (
     ReclaimUpTo,
     Request,
     Settings,
+    SurplusOrder,
     Workload,
 )
 from scheduler.policy import Action, Plan, Snapshot
@@ -215,6 +216,8 @@ class Stream:
             time_aware=(0.0, 1.0)[which // 4 % 2],
             lending=bool(which // 8 % 2),
             preemption_delay=(0.0, 100.0)[which // 16 % 2],
+            surplus=(SurplusOrder.WEIGHT, SurplusOrder.SERVED)[which // 32 % 2],
+            service_levels=(0.2, 1.0),
         )
         self.snapshot = replace(self.snapshot, pool=replace(self.snapshot.pool, settings=settings))
 

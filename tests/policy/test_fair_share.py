@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -22,17 +23,25 @@ Usage = dict[str, float]
 
 
 def reference(
-    projects: list[Project], demands: dict[str, Milli], total: Milli, k: Fraction, usage: Usage
+    projects: list[Project],
+    demands: dict[str, Milli],
+    total: Milli,
+    k: Fraction,
+    usage: Usage,
+    on_levels: dict[str, list[Milli]] | None = None,
 ) -> dict[str, Milli]:
-    """Level by level, with exact fractions, without optimisation."""
+    """Level by level of the tree, with exact fractions, without optimisation; with `on_levels` as many rounds of the
+    surplus as there are service levels."""
+    on_levels = on_levels or {name: [demand] for name, demand in demands.items()}
     shares: dict[str, Milli] = {}
     below: dict[str | None, list[Project]] = {}
     for project in projects:
         below.setdefault(project.parent, []).append(project)
 
-    def wanted(project: Project) -> Milli:
+    def wanted(project: Project, served: int | None = None) -> Milli:
         children = below.get(project.name, [])
-        demand = sum(wanted(child) for child in children) if children else demands[project.name]
+        own = on_levels.get(project.name, [])
+        demand = sum(wanted(child, served) for child in children) if children else sum(own[:served])
         return demand if project.limit is None else min(project.limit, demand)
 
     def level(parent: str | None, amount: Milli) -> None:
@@ -43,11 +52,12 @@ def reference(
             shares[p.name] = wanted(p) if p.guaranteed is None else min(p.guaranteed, wanted(p))
         rest = Fraction(max(0, amount - sum(shares[p.name] for p in members)))
         for priority in sorted({p.priority for p in members}, reverse=True):
-            rest = surplus([p for p in members if p.priority == priority], rest)
+            for served in range(1, 1 + len(next(iter(on_levels.values())))):
+                rest = surplus([p for p in members if p.priority == priority], rest, served)
         for p in members:
             level(p.name, min(shares[p.name], amount))
 
-    def surplus(members: list[Project], rest: Fraction) -> Fraction:
+    def surplus(members: list[Project], rest: Fraction, served: int) -> Fraction:
         weights = {p.name: Fraction(p.weight if p.weight is not None else p.guaranteed or ONE) for p in members}
         if k:
             whole = sum(weights.values()) or Fraction(1)
@@ -56,26 +66,26 @@ def reference(
                 p.name: max(Fraction(0), part[p.name] + k * (part[p.name] - Fraction(usage[p.name]))) for p in members
             }
         while True:
-            wanting = [p for p in members if wanted(p) > shares[p.name] and weights[p.name] > 0]
+            wanting = [p for p in members if wanted(p, served) > shares[p.name] and weights[p.name] > 0]
             if not wanting:
                 return rest
             whole = sum((weights[p.name] for p in wanting), Fraction(0))
             parts = {p.name: rest * weights[p.name] / whole for p in wanting}
-            content = [p for p in wanting if wanted(p) - shares[p.name] <= parts[p.name]]
+            content = [p for p in wanting if wanted(p, served) - shares[p.name] <= parts[p.name]]
             if not content:
                 break
             for p in content:
-                rest -= wanted(p) - shares[p.name]
-                shares[p.name] = wanted(p)
+                rest -= wanted(p, served) - shares[p.name]
+                shares[p.name] = wanted(p, served)
         cut_off = {}
         for p in wanting:
             whole_gpus = int(parts[p.name] // ONE) * ONE
             cut_off[p.name] = parts[p.name] - whole_gpus
             shares[p.name] += whole_gpus
             rest -= whole_gpus
-        while rest >= ONE and any(wanted(p) > shares[p.name] for p in wanting):
+        while rest >= ONE and any(wanted(p, served) > shares[p.name] for p in wanting):
             for p in sorted(wanting, key=lambda p: (-cut_off[p.name], p.created, p.name)):
-                more = min(ONE, wanted(p) - shares[p.name]) if rest >= ONE else 0
+                more = min(ONE, wanted(p, served) - shares[p.name]) if rest >= ONE else 0
                 shares[p.name] += more
                 rest -= more
         return rest
@@ -117,8 +127,11 @@ def shares_of(
     total: Milli,
     time_aware: float = 0.0,
     usage: Usage | None = None,
+    on_levels: dict[str, list[Milli]] | None = None,
 ) -> dict[str, Milli]:
     tree = build_tree(projects)
+    for project in tree.values():
+        project.on_levels = (on_levels or {}).get(project.name, [])
     for name, part in (usage or {}).items():
         tree[ProjectName(name)].usage = part
     for name, demand in demands.items():
@@ -136,6 +149,20 @@ def test_fair_shares_equal_those_of_the_reference(
     projects, demands, total, k, usage = tree
     expected = reference(projects, demands, total, Fraction(k), usage)
     assert shares_of(projects, demands, total, k, usage) == expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(trees(), st.integers(1, 3), st.data())
+def test_fair_shares_by_service_level_equal_those_of_the_reference(
+    tree: tuple[list[Project], dict[str, Milli], Milli, float, Usage], levels: int, data: st.DataObject
+) -> None:
+    projects, demands, total, k, usage = tree
+    on_levels: dict[str, list[Milli]] = {}
+    for name, demand in demands.items():
+        cuts = sorted(data.draw(st.lists(st.integers(0, demand), min_size=levels - 1, max_size=levels - 1)))
+        on_levels[name] = [upper - lower for lower, upper in pairwise([0, *cuts, demand])]
+    expected = reference(projects, demands, total, Fraction(k), usage, on_levels)
+    assert shares_of(projects, demands, total, k, usage, on_levels) == expected
 
 
 @settings(max_examples=300, deadline=None)

@@ -27,7 +27,8 @@ from scheduler.model import (
     Workload,
 )
 from scheduler.policy import Action, Plan, Snapshot, decide
-from scheduler.policy.service import QUIET, RESTART, ServiceLevels
+from scheduler.policy.levels import RESTART, ServiceLevels
+from scheduler.policy.service import QUIET
 from scheduler.simulation.play import Costs, Player
 from scheduler.simulation.trace import Trace, TraceJob
 from tests.policy.pools import NOW, Draw

@@ -8,7 +8,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.model import JobId, Node, NodeName, Pool, Project, ProjectName, Request, Shape, WorkerPlacement, Workload
+from scheduler.model import (
+    JobId,
+    Node,
+    NodeName,
+    Pool,
+    Project,
+    ProjectName,
+    Request,
+    Settings,
+    Shape,
+    SurplusOrder,
+    WorkerPlacement,
+    Workload,
+)
 from scheduler.policy import Action, Snapshot, SnapshotPlanner, decide
 from scheduler.policy.play import carry_out
 from tests.policy.pools import NOW
@@ -107,6 +120,8 @@ def test_the_search_for_victims_takes_them_in_this_order(count: int, data: st.Da
         for n in range(8)
     )
     snapshot = pool(*jobs)
+    surplus = Settings(surplus=data.draw(st.sampled_from(SurplusOrder)), service_levels=(0.02, 0.1))
+    snapshot = replace(snapshot, pool=replace(snapshot.pool, settings=surplus))
     order = decide(snapshot).stop_order
     newcomers = tuple(
         Workload(JobId(f"w{n}"), Request(ProjectName("owner"), shape=Shape(1000)), NOW) for n in range(count)

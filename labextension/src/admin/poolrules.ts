@@ -148,6 +148,14 @@ export function poolRules(trans: Trans): PoolRule[] {
       ]
     },
     {
+      title: trans.__('GPUs beyond guarantees'),
+      words: ({ settings }) =>
+        settings.surplus === 'served'
+          ? trans.__('go to the jobs of all projects that were served least')
+          : trans.__('are divided among projects by weight'),
+      rules: [{ path: ['settings', 'surplus'], label: trans.__('Divide'), kind: 'surplus' }]
+    },
+    {
       title: trans.__('Recent use'),
       words: ({ settings }) =>
         settings.time_aware > 0

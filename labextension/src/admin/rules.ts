@@ -4,7 +4,7 @@ import { amount, duration } from '../model/format';
 import type { Trans } from '../trans';
 
 export type Kind =
-  'amount' | 'amounts' | 'count' | 'duration' | 'names' | 'flag' | 'flags' | 'idle' | 'order' | 'reclaim';
+  'amount' | 'amounts' | 'count' | 'duration' | 'names' | 'flag' | 'flags' | 'idle' | 'order' | 'reclaim' | 'surplus';
 
 export interface Rule {
   /** The place in the pool file, or in a policy: `['settings', 'lending']`, `['maxima', 'gpus']`. */
@@ -111,6 +111,10 @@ export const CHOICES: Partial<Record<Kind, readonly (readonly [string, string])[
   reclaim: [
     ['fair_share', 'the fair share'],
     ['guarantee', 'the guarantee']
+  ],
+  surplus: [
+    ['weight', 'by weight'],
+    ['served', 'least served jobs first']
   ]
 };
 

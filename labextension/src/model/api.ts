@@ -1129,6 +1129,8 @@ export interface SettingsEntry {
   lending: boolean;
   /** minimum run time in seconds of an elastic job's attempt before the job is restarted with more workers */
   resize_interval: number;
+  /** who gets what no guarantee covers: projects by weight, or first the jobs on the lowest service level */
+  surplus: SurplusOrder;
   /** order of the jobs of projects that set none */
   order: QueueOrder;
   /** GPU-hours after which a job moves to the next level, in the order served */
@@ -1180,6 +1182,12 @@ export interface SpeedView {
 export interface StreamShows {
   jobs: string[];
 }
+
+/**
+ * How what no guarantee covers is divided among projects: by weight, or to the jobs that were served least
+ * first.
+ */
+export type SurplusOrder = 'weight' | 'served';
 
 /** The rows, ordered by the start of their period. since is the start of the first period. */
 export interface UsageReport {

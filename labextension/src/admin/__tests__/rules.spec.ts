@@ -73,6 +73,14 @@ describe('a change of a rule', () => {
       [8],
       'Order of jobs: Service levels end at (GPU-hours) 8, 64 → 8'
     ],
+    [
+      'settings',
+      'settings',
+      'surplus',
+      'weight',
+      'served',
+      'GPUs beyond guarantees: Divide by weight → least served jobs first'
+    ],
     ['settings', 'settings', 'lending', false, true, 'Idle build GPUs: Lend to preemptible jobs no → yes'],
     ['pool', 'pool', 'keep_days', 90, null, 'Finished jobs: Delete after (days) 90 → never'],
     ['pool', 'pool', 'policy.maxima.gpus', null, 8, 'All projects: GPUs per worker: at most no rule → 8'],
