@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from scheduler.model import ProjectName, ReclaimUpTo, WorkerPlacement, WorkloadId
+from scheduler.model import Milli, ProjectName, ReclaimUpTo, WorkerPlacement, WorkloadId
 from scheduler.policy.demands import Demand
 from scheduler.policy.eligibility import EligibilityRules, Reclaim
 from scheduler.policy.evictions import Eviction, Floor, Losses, VictimClass
@@ -67,8 +67,9 @@ class Moving(EligibilityRules):
         return evictions
 
 
-Way = tuple[tuple[float, int], int, list[Eviction]]
-"""How a node may be cleared: the work lost and how many jobs lose it, the node's index, the jobs that leave."""
+Way = tuple[tuple[float, Milli, int], int, list[Eviction]]
+"""How a node may be cleared: the work lost, the GPUs that must be found elsewhere and for how many jobs; the node's
+index; the jobs that leave."""
 
 NO_WAYS: tuple[int, list[Way]] = -1, []
 """Of a node that was not looked at yet."""
@@ -222,7 +223,9 @@ def _find_ways(rules: Moving, node: NodeState, demand: Demand, together: int) ->
             trial.take(eviction, rules, Floor.KEPT)
         if trial.fits(demand, together):
             trial.drop_unneeded(rules, demand, together)
-            ways.append((trial.cost(), node.index, trial.made()))
+            loss, count = trial.cost()
+            leaving = trial.made()
+            ways.append(((loss, sum([eviction.amount for eviction in leaving]), count), node.index, leaving))
     return ways
 
 
@@ -240,7 +243,7 @@ def settle_elsewhere(state: PoolState, placer: Placer, job: WorkloadState, kept_
     return True
 
 
-def _cheapest_first(way: Way) -> tuple[tuple[float, int], int]:
+def _cheapest_first(way: Way) -> tuple[tuple[float, Milli, int], int]:
     return way[:2]
 
 

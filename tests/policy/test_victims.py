@@ -170,3 +170,27 @@ def test_a_stopped_job_gives_no_surplus_in_addition() -> None:
     assert {id: decision.action for id, decision in plan.decisions.items()} == {
         "fixed": Action.KEEP, "elastic": Action.KEEP, "other": Action.KEEP, NEW: Action.WAIT
     }  # fmt: skip
+
+
+def test_the_smallest_job_moves_where_nobody_loses_work() -> None:
+    """Whole machines of jobs that have just saved their state must not hide the node where one GPU is in the way."""
+    work = [running(f"full{n}", f"n{n}", 4) for n in range(12)]
+    work += [running("small", "n12", 1), running("other", "n13", 3)]
+    newcomer = Workload(NEW, Request(ProjectName("due"), shape=Shape(4 * ONE)), NOW)
+    pool = Pool(projects=(Project(ProjectName("full"), guaranteed=None), Project(ProjectName("due"))))
+    nodes = tuple(Node(NodeName(f"n{n}"), gpus=4) for n in range(14))
+    plan = decide(Snapshot(NOW, pool, nodes, (*work, newcomer)))
+    assert {id: decision.action for id, decision in plan.changes.items()} == {"small": Action.MOVE, NEW: Action.START}
+
+
+def running(id: str, node: str, gpus: int) -> Workload:
+    """A job that has just saved its state."""
+    return Workload(
+        JobId(id),
+        Request(ProjectName("full"), shape=Shape(gpus * ONE)),
+        NOW - 500,
+        running=True,
+        started=NOW - 500,
+        checkpointed=NOW,
+        placement=(WorkerPlacement(NodeName(node), tuple(range(gpus))),),
+    )
