@@ -109,8 +109,12 @@ class ReclaimByLevel(Reclaim):
         self.levels = levels
 
     def _jobs(self, projects: Sequence[ProjectState], priority: int) -> Iterator[VictimClass]:
-        for level in reversed(range(len(self.levels.thresholds) + 1)):
-            yield self._whole(projects, priority, partial(self._is_on, level))
+        highest = len(self.levels.thresholds)
+        higher = [level for level in range(highest, 0, -1) if any(project.on_levels[level] for project in projects)]
+        for level in higher:
+            yield self._whole(projects, priority, partial(self._is_on, (level,)))
+        lowest = [level for level in range(highest + 1) if level not in higher]
+        yield self._whole(projects, priority, partial(self._is_on, lowest) if higher else None)
 
-    def _is_on(self, level: int, eviction: Eviction) -> bool:
-        return self.levels.when_stopped(eviction.job.workload, self.now) == level
+    def _is_on(self, levels: Sequence[int], eviction: Eviction) -> bool:
+        return self.levels.when_stopped(eviction.job.workload, self.now) in levels
