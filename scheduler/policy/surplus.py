@@ -31,6 +31,7 @@ class DemandByLevel:
         self.levels = levels
         self._jobs: dict[WorkloadId, tuple[WorkloadState, int]] = {}
         self._next: list[tuple[float, WorkloadId, int]] = []
+        self._noted: set[tuple[float, WorkloadId, int]] = set()
         for partition in partitions:
             for project in partition.projects.values():
                 project.on_levels = [0] * (len(levels.thresholds) + 1)
@@ -59,7 +60,7 @@ class DemandByLevel:
             valid = job is not None and self._change(job, before) == (at, level)
             if valid and at > now:
                 return at
-            heapq.heappop(self._next)
+            self._noted.discard(heapq.heappop(self._next))
             if job is not None and valid:
                 self._count(job, before, -1)
                 self._count(job, level, 1)
@@ -73,8 +74,9 @@ class DemandByLevel:
             return
         self._jobs[job.id] = job, level
         change = self._change(job, level)
-        if change is not None:
-            heapq.heappush(self._next, (change[0], job.id, change[1]))
+        if change is not None and (entry := (change[0], job.id, change[1])) not in self._noted:
+            self._noted.add(entry)  # a job that saves its state every minute is new every minute
+            heapq.heappush(self._next, entry)
 
     def _change(self, job: WorkloadState, level: int) -> tuple[float, int] | None:
         """When a job that counts on a level will count on another one, and on which."""
