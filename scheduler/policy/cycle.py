@@ -36,7 +36,7 @@ from scheduler.policy.workloads import RequestClass, WorkloadState
 STALENESS = 60.0
 """How long a gang may run below its minimum, in seconds."""
 
-LOOKS = 36_000
+LOOKS = 46_000
 """Once all searches for victims of one cycle have looked at so many candidates, no other begins."""
 
 

@@ -31,7 +31,7 @@ NODES = 64
 LOOKS = 100_000
 """How many candidates, on nodes that these might clear, one search may look at."""
 
-BETTER = 100
+BETTER = 1000
 """How many more candidates of equal rank it looks at for better victims once enough nodes are cleared."""
 
 Over = tuple[Milli, Milli, MiB]
