@@ -116,7 +116,7 @@ class Store:
                 self._end_predecessor()
             self._writer.open()
             if self._last is not None:
-                self._last.check(self._writer.last_event)
+                self._last.check(self._writer.last_event if self._writer.has_events else None)
         except (DatabaseError, OSError) as error:
             self.close()
             cause = str(getattr(error, "orig", error)).strip().partition("\n")[0]

@@ -88,18 +88,18 @@ class LastEvent:
             finally:
                 os.close(file)
 
-    def check(self, present: int) -> None:
-        """Raises `Unavailable` where the database has lost events."""
+    def check(self, present: int | None) -> None:
+        """Raises `Unavailable` where the database has lost events. `present` is its last one, `None` without any."""
         try:
             noted = self._file.read_bytes().strip()
         except OSError:
             return
-        if noted.isdigit() and len(noted) < 20 and int(noted) > present:
+        if noted.isdigit() and len(noted) < 20 and (present is None or int(noted) > present):
             name = self._database.name
+            lost = "all changes" if present is None else f"the last {int(noted) - present} changes"
             raise Unavailable(
-                f"The database {self._database} has lost the last {int(noted) - present} changes; {name}-wal is "
-                f"damaged or "
-                f"missing. Restore both from a backup. To continue without these changes, delete {self._file.name}."
+                f"The database {self._database} has lost {lost}; {name}-wal is damaged or missing. Restore both from a "
+                f"backup. To continue without these changes, delete {self._file.name}."
             )
 
 

@@ -70,6 +70,10 @@ class Writer:
         self._connection.rollback()
         self._thread.start()
 
+    @property
+    def has_events(self) -> bool:
+        return self.last_event > self.before_events
+
     def close(self) -> None:
         """Write pending changes, then end."""
         if self._thread.is_alive():

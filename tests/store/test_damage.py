@@ -85,6 +85,13 @@ async def test_a_write_ahead_log_that_has_lost_changes_is_noticed(file: Path, ho
     assert 200 <= jobs(file) < 400
 
 
+@pytest.mark.parametrize("content", [b"", NOISE])
+async def test_a_database_that_has_lost_all_changes_is_not_taken_for_a_new_one(tmp_path: Path, content: bytes) -> None:
+    file = await write(tmp_path / "runai.sqlite", 0, die=True)
+    file.with_name("runai.sqlite-wal").write_bytes(content)
+    assert "has lost all changes; runai.sqlite-wal is damaged or missing" in refusal(file)
+
+
 @pytest.mark.parametrize("name", ["runai.sqlite-shm", "runai.sqlite.last", "runai.sqlite.lock"])
 @pytest.mark.parametrize("content", [b"", b"9", NOISE])
 async def test_other_damaged_files_next_to_a_database_are_ignored(file: Path, name: str, content: bytes) -> None:
