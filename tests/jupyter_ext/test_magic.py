@@ -596,12 +596,12 @@ def test_tab_offers_options_and_values(kernel: Kernel, line: str, offered: set[s
 
 
 def test_tab_asks_the_pool_for_jobs_and_leaves_files_to_ipython(kernel: Kernel, pool: RunningPool) -> None:
-    kernel.run("%runai_train --gpus 0 -- true")
+    kernel.run("%runai_train --gpus 0 --name zebra -- true")
     job = pool.client.jobs(mine=True, limit=1).jobs[0]
     assert job.id in kernel.completions("%runai_train --after ")
-    assert job.name not in kernel.completions("Job('tr")
+    assert job.name not in kernel.completions("Job('zeb")
     kernel.run("from jupyter_ext import Job")
-    assert kernel.completions("found = Job('tr") == [job.name]
+    assert kernel.completions("found = Job('zeb") == [job.name]
     (kernel.folder / "train_me.py").touch()
     assert any("train_me.py" in match for match in kernel.completions("%runai_train train_m"))
 
