@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from scheduler.model import Node, Pool, ProjectName, Workload, WorkloadId
+from scheduler.model import Node, Pool, ProjectName, SurplusOrder, Workload, WorkloadId
 from scheduler.policy.collector import collector_at_rest
 from scheduler.policy.cycle import Cycle
 from scheduler.policy.decisions import Decisions
@@ -117,7 +117,8 @@ class SnapshotPlanner:
     def __call__(self, snapshot: Snapshot) -> Plan:
         planner = self._planner
         self._planner = None  # if this fails, the next one starts over
-        if planner is None or self._pool != snapshot.pool:
+        by_level = snapshot.pool.settings.surplus is SurplusOrder.SERVED  # levels rise with time: all is counted anew
+        if planner is None or self._pool != snapshot.pool or by_level:
             planner = Planner(snapshot.pool, snapshot.nodes, snapshot.workloads)
             self._workloads = {workload.id: workload for workload in snapshot.workloads}
             self._running = {workload.id: workload for workload in snapshot.workloads if workload.running}

@@ -19,8 +19,8 @@ from scheduler.submission.jobfile import JobFile, parse
 from scheduler.submission.options import BY_NAME, OPTIONS, Interface, Option, of
 from scheduler.submission.values import SWITCH
 
-RUNS = {"kind", "command", "bundle", "files", "parameters", "git", "cell"}
-"""The program and its origin: not an option, but the words of a line, or the file in a dialog."""
+RUNS = {"kind", "command", "bundle", "files", "parameters", "git", "cell", "may_submit"}
+"""The program, its origin and its rights: not an option, but the words of a line, or the file in a dialog."""
 
 LINES: dict[Interface, argparse.ArgumentParser] = {
     Interface.MAGIC: magic.parser(),
