@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner, Spawner
+from traitlets import default
 from traitlets.utils.importstring import import_item
 
 from hub_spawner.lease import LeaseSpawner, refusal
@@ -22,7 +23,19 @@ CGROUP = "RUNAI_CGROUP"
 
 
 class _LocalLease(LeaseSpawner, LocalProcessSpawner):
-    """A lease for a server that is a process of this machine; a new user finds the sample notebook."""
+    """A lease for a server that is a process of this machine; a new user finds the sample notebook.
+
+    A notebook server that is stopped while it reads a file may hang at its end, and ignore SIGTERM. It holds its GPUs
+    until it is killed, so that is not left to the hub's own timeouts, which add up to a minute.
+    """
+
+    @default("interrupt_timeout")
+    def _default_interrupt_timeout(self) -> int:
+        return 10
+
+    @default("term_timeout")
+    def _default_term_timeout(self) -> int:
+        return 5
 
     async def start(self) -> tuple[str, int]:
         """Start it, and wait until it listens: the hub alone would poll less and less often, and not notice its end."""
