@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
+
+from scheduler.client import Client
 
 from .audit import audit
 from .conftest import SCREENSHOTS, Hub, LogIn, eventually
@@ -32,10 +35,13 @@ def shots(page: Page, name: str) -> None:
 
 
 @pytest.fixture
-def admin(hub: Hub, log_in: LogIn) -> Page:
+def admin(hub: Hub, log_in: LogIn, administrator: Client) -> Iterator[Page]:
+    """The page. What a test sets in the pool does not outlast it."""
+    before = administrator.pool_file()
     page = log_in("admin")
     page.goto(f"{hub.url}services/runai/")
-    return page
+    yield page
+    administrator.apply(before)
 
 
 def test_every_view_has_an_address_and_is_reached_by_the_keyboard(admin: Page) -> None:
@@ -250,7 +256,6 @@ def test_a_person_gets_a_build_quota_and_their_server_is_stopped(admin: Page, hu
         ("remove", "session"),
         ("add", "user"),
     ]
-    api(admin, "pool/apply", "POST", {**api(admin, "pool/file"), "settings": {}})
 
 
 def test_policies_are_read_and_changed_in_one_place(admin: Page) -> None:
@@ -336,9 +341,6 @@ def test_policies_are_read_and_changed_in_one_place(admin: Page) -> None:
         ("settings", ["preemption_delay"]),
         ("settings", ["session_idle_timeout"]),
     ]
-    file = api(admin, "pool/file")
-    projects = [{**project, "policy": {}} for project in file["projects"]]
-    api(admin, "pool/apply", "POST", {**file, "projects": projects, "policy": {}, "settings": {}, "keep_days": 90})
 
 
 def test_what_was_used_is_shown_and_downloaded(admin: Page) -> None:
