@@ -18,7 +18,6 @@ from scheduler.model import (
     Environment,
     Job,
     JobKind,
-    MiB,
     Milli,
     Node,
     Pool,
@@ -30,6 +29,7 @@ from scheduler.model import (
     Shape,
     UserName,
     gpu_count,
+    memory_size,
 )
 from scheduler.pool.rules import check_job
 
@@ -221,8 +221,10 @@ def _fits_one_worker(shape: Shape, nodes: Sequence[Node]) -> None:
         return
     if shape.gpu_memory is not None and not any((n.gpu_memory or 0) >= shape.gpu_memory for n in nodes):
         most = max((n.gpu_memory or 0 for n in nodes), default=0)
-        there = f"the largest GPU here has {_gib(most)}" if most else "the memory of the GPUs here is unknown"
-        raise Invalid(f"A worker asks for {_gib(shape.gpu_memory)} of GPU memory, and {there}.", field="gpu_memory_gib")
+        there = f"the largest GPU here has {memory_size(most)}" if most else "the memory of the GPUs here is unknown"
+        raise Invalid(
+            f"A worker asks for {memory_size(shape.gpu_memory)} of GPU memory, and {there}.", field="gpu_memory_gib"
+        )
     if 0 < shape.gpus < ONE and nodes and all(node.gpu_parts for node in nodes):
         most = max(ONE // node.gpu_parts for node in nodes)
         there = "only whole GPUs are available" if most == ONE else f"the largest part of a GPU is {most / ONE:g}"
@@ -252,7 +254,8 @@ def _fits_one_worker(shape: Shape, nodes: Sequence[Node]) -> None:
         capacity(Shape(shape.gpus, shape.gpu_memory, memory=shape.memory), node) for node in fitting
     ):
         raise Invalid(
-            f"A worker asks for {_gib(shape.memory)} of memory, and {where} {_gib(most_memory)}; ask for no more.",
+            f"A worker asks for {memory_size(shape.memory)} of memory, and {where} {memory_size(most_memory)}; "
+            "ask for no more.",
             field="memory_gib",
         )
     if shape.cpus and not any(capacity(Shape(shape.gpus, shape.gpu_memory, cpus=shape.cpus), node) for node in fitting):
@@ -387,7 +390,3 @@ def _instead(name: str, known: Iterable[str]) -> str:
 
 def _list(names: Sequence[str]) -> str:
     return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
-
-
-def _gib(amount: MiB) -> str:
-    return f"{amount / 1024:g} GiB"

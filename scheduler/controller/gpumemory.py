@@ -13,7 +13,20 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from scheduler.model import ONE, GpuKey, Isolation, Job, MiB, Node, NodeName, Session, UserName, WorkloadId, duration
+from scheduler.model import (
+    ONE,
+    GpuKey,
+    Isolation,
+    Job,
+    MiB,
+    Node,
+    NodeName,
+    Session,
+    UserName,
+    WorkloadId,
+    duration,
+    memory_size,
+)
 from scheduler.telemetry import GpuProcess, GpuSample
 
 if TYPE_CHECKING:
@@ -50,7 +63,7 @@ class Use:
         return max(self.processes, key=lambda process: process.memory or 0)
 
     def in_words(self, verb: str) -> str:
-        return f"{verb} {_gib(self.used)} of GPU memory; {_gib(self.given)} were given."
+        return f"{verb} {memory_size(self.used)} of GPU memory; {memory_size(self.given)} were given."
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +109,6 @@ def excesses(before: Mapping[Key, Excess], uses: Iterable[Use], unknown: Collect
 def asked_to_end(excess: Excess, now: float) -> Excess:
     """It was asked to end, and is killed if it still uses too much after `AGAIN` seconds."""
     return replace(excess, ends=now + AGAIN, asked=True)
-
-
-def _gib(amount: MiB) -> str:
-    return f"{amount / 1024:.1f}".removesuffix(".0") + " GiB"
 
 
 # -- whose a process is -----------------------------------------------------------------------------------

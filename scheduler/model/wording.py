@@ -24,8 +24,8 @@ def cpu_count(amount: Milli) -> str:
 
 
 def memory_size(amount: MiB) -> str:
-    """`1 GiB of memory`."""
-    return f"{number(amount / 1024)} GiB of memory"
+    """`512 MiB`, `16 GiB`, `17.6 GiB`: one decimal at most, rounded down, so that a maximum can be asked for."""
+    return f"{amount} MiB" if 0 < amount < 1024 else f"{number(amount * 10 // 1024 / 10)} GiB"
 
 
 def duration(seconds: float) -> str:

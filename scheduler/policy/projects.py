@@ -228,7 +228,7 @@ class Resource(StrEnum):
 
     def in_words(self, amount: int) -> str:
         """ "4 CPUs", "16 GiB of memory"."""
-        return cpu_count(amount) if self is Resource.CPUS else memory_size(amount)
+        return cpu_count(amount) if self is Resource.CPUS else f"{memory_size(amount)} of memory"
 
     def in_units(self, amounts: Mapping[str, int]) -> dict[str, float]:
         """CPUs, or GiB of memory."""

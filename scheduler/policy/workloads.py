@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scheduler.model import ONE, Milli, Request, UserName, WorkerPlacement, Workload, WorkloadId, gpu_count, number
+from scheduler.model import (
+    ONE,
+    Milli,
+    Request,
+    UserName,
+    WorkerPlacement,
+    Workload,
+    WorkloadId,
+    gpu_count,
+    memory_size,
+    number,
+)
 from scheduler.policy.demands import Beside, Demand, amount_of, beside
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.sets import NodeSet
@@ -77,13 +88,13 @@ def in_words(request: RequestClass) -> str:
         return " and ".join([in_words(group) for group in request.groups])
     demand = request.demand
     if demand.gpu_memory:
-        worker = f"{number(demand.gpu_memory / 1024)} GiB of GPU memory"
+        worker = f"{memory_size(demand.gpu_memory)} of GPU memory"
     elif request.worker_amount:
         worker = gpu_count(request.worker_amount)
     elif demand.cpus:
         worker = f"{number(demand.cpus / ONE)} CPU{'' if demand.cpus == ONE else 's'}"
     else:
-        worker = f"{number(demand.memory / 1024)} GiB of memory" if demand.memory else "a node"
+        worker = f"{memory_size(demand.memory)} of memory" if demand.memory else "a node"
     return worker if request.gang_size == 1 else f"{request.gang_size} workers of {worker} each"
 
 

@@ -200,9 +200,9 @@ def test_what_could_run_is_admitted(request_: Request) -> None:
             "No node in its node pools has GPUs of type V100; available: A100, H100.",
         ),
         (
-            asks(gpu_memory=100 * 1024),
+            asks(gpu_memory=100 * 1024 + 700),
             "gpu_memory_gib",
-            "A worker asks for 100 GiB of GPU memory, and the largest GPU here has 96 GiB.",
+            "A worker asks for 100.6 GiB of GPU memory, and the largest GPU here has 96 GiB.",
         ),
         (
             asks(cpus=200 * ONE),
