@@ -36,7 +36,7 @@ def begin(snapshot: Snapshot, plan: Plan) -> Snapshot:
 def _told(workload: Workload, decision: Decision, now: float) -> Workload:
     match decision.action:
         case Action.START if decision.after:
-            return replace(workload, nomination=decision.placement)
+            return workload if workload.claim else replace(workload, nomination=decision.placement)
         case Action.START:
             return _begun(workload, decision, now)
         case Action.STOP:
@@ -114,4 +114,6 @@ def _begun(workload: Workload, decision: Decision, now: float) -> Workload:
         placement=decision.placement,
         nomination=(),
         served=workload.served_until(now),
+        claim=(),
+        recalled=False,
     )

@@ -91,7 +91,10 @@ class GroupEntry(Wire):
 
 
 class JobEntry(Wire):
-    """Older files say `speeds` for `throughputs` and `claim` for `nomination`."""
+    """`lent`: the GPUs that an idle session lends instead of holding them; `recalled`: it is to get them back now.
+
+    Older files say `speeds` for `throughputs` and `claim` for `nomination`.
+    """
 
     name: Text
     project: Text | None = None
@@ -128,6 +131,8 @@ class JobEntry(Wire):
     served: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
     placement: list[WorkerEntry] = Field(default_factory=list)
     nomination: list[WorkerEntry] = Field(default_factory=list, validation_alias=AliasChoices("nomination", "claim"))
+    lent: list[WorkerEntry] = Field(default_factory=list)
+    recalled: bool = False
 
 
 class PlannedSettings(SettingsEntry):

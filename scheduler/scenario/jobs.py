@@ -49,16 +49,20 @@ class Jobs:
         requests = [self._request(entry, f"jobs[{n}]") for n, entry in enumerate(entries)]
         shapes = [request.shapes for request in requests]
         nominations: dict[int, tuple[WorkerPlacement, ...]] = {}
+        lent: dict[int, tuple[WorkerPlacement, ...]] = {}
         for n, entry in enumerate(entries):
             self._check_state(entry, f"jobs[{n}]")
             holds = entry.state != "queued"
             named[n] = [
-                self._named(worker, shapes[n][m], f"jobs[{n}].placement[{m}]")
+                self._named(worker, _held(entry, worker, shapes[n][m]), f"jobs[{n}].placement[{m}]")
                 for m, worker in enumerate(entry.placement if holds else [])
             ]
             nominations[n] = tuple(
                 self._nominated(worker, shapes[n][m], f"jobs[{n}].nomination[{m}]")
                 for m, worker in enumerate(entry.nomination or ([] if holds else entry.placement))
+            )
+            lent[n] = tuple(
+                self._nominated(worker, shapes[n][m], f"jobs[{n}].lent[{m}]") for m, worker in enumerate(entry.lent)
             )
         return tuple(
             Workload(
@@ -77,6 +81,8 @@ class Jobs:
                     for m, worker in enumerate(named[n])
                 ),
                 nomination=nominations[n],
+                claim=lent[n],
+                recalled=entry.recalled,
             )
             for n, entry in enumerate(entries)
         )
@@ -142,8 +148,14 @@ class Jobs:
             raise at(f"{place}.placement", "a running job needs one entry a worker.")
         if entry.state == "running" and entry.nomination:
             raise at(f"{place}.nomination", "only a job that waits or is stopping can have this.")
+        if entry.lent and (entry.state != "running" or entry.environment is not Environment.BUILD):
+            raise at(f"{place}.lent", "only a running session can have this.")
+        if entry.lent and any(worker.gpus != [] for worker in entry.placement):
+            raise at(f"{place}.placement", "a session that lends its GPUs holds none: name its nodes with gpus: [].")
+        if entry.recalled and not entry.lent:
+            raise at(f"{place}.recalled", "only a session that lends its GPUs can have this.")
         workers = sum(group.workers for group in entry.groups) or entry.workers
-        for key in ("placement", "nomination"):
+        for key in ("placement", "nomination", "lent"):
             if len(getattr(entry, key)) > workers:
                 raise at(f"{place}.{key}", f"{len(getattr(entry, key))} entries, but {workers} workers.")
 
@@ -190,6 +202,11 @@ class Jobs:
 
 def _id(entry: JobEntry) -> WorkloadId:
     return SessionId(entry.name) if entry.environment is Environment.BUILD else JobId(entry.name)
+
+
+def _held(entry: JobEntry, worker: WorkerEntry, shape: Shape) -> Shape:
+    """What a worker holds: `gpus: []` is a session whose GPUs are lent or were taken back."""
+    return Shape(gpus=0) if worker.gpus == [] and entry.environment is Environment.BUILD else shape
 
 
 def _groups(entry: JobEntry, place: str) -> tuple[WorkerGroup, ...]:

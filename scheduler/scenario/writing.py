@@ -157,6 +157,8 @@ def _job(workload: Workload, nodes: Mapping[NodeName, Node], pool: Pool, now: fl
         nomination=_workers(
             workload.nomination if all(_is_there(worker, nodes) for worker in workload.nomination) else ()
         ),
+        lent=_workers([worker for worker in workload.claim if _is_there(worker, nodes)]),
+        recalled=workload.recalled,
     )
 
 

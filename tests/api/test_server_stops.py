@@ -9,6 +9,7 @@ import pytest
 
 from scheduler.controller.sessionidle import FRESH
 from scheduler.model import JobState
+from scheduler.scenario import read
 from scheduler.service.serverstops import ServerStopper
 from tests.api.conftest import Service, Start
 from tests.api.test_users import Hub
@@ -206,6 +207,11 @@ async def test_an_idle_session_lends_its_gpus_and_has_them_back_as_soon_as_it_is
     place = f"{before['workers'][0]['node']}"
     assert lent["reason"].startswith(f"Is idle, and lends its GPUs on {place} to jobs until it is used.")
 
+    (snapshot,) = read((await service.http["admin"].get("pool/snapshot")).text)
+    assert [w.claim for w in snapshot.workloads if w.claim] == [
+        s.claim for s in service.controller.book.sessions.values()
+    ]
+
     await lab.tell(30)  # the last use was before they were lent
     assert (await lab.session())["recalled_since"] is None
     lab.clock.now += 60
@@ -262,7 +268,7 @@ async def test_gpus_are_taken_back_once_the_server_has_released_them(service: Se
     assert await lab.tell(TIMEOUT + GRACE, released=True) == {"release": False}
     taken = await lab.after(15, quiet=TIMEOUT + GRACE + 15)
     assert (taken["gpus"], taken["taken_since"], taken["stops_at"]) == (0, lab.clock.now - 15, None)
-    assert taken["reason"] == ("Its GPUs were taken back because it was idle. Its server keeps running without them.")
+    assert taken["reason"] == ("Its GPUs were taken back while it was idle. Its server keeps running without them.")
     assert await lab.audited() == [("held", "taken back", "Idle for 1 h 10 min.")]
     another = {"user": "ann", "server": "two", "gpus": 1}
     assert (await service.http["owner"].post("sessions", json=another)).status_code == 201

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.model import ONE, GpuKey, WorkerPlacement, Workload, without_gpus
 from scheduler.policy import Action, Snapshot, SnapshotPlanner, decide
+from scheduler.policy.play import after
 from tests.policy.holdings import is_job
 from tests.policy.pools import snapshots
 
@@ -27,9 +28,7 @@ def carried_out(snapshot: Snapshot, gone: tuple[str, ...] = ()) -> Snapshot:
         if workload.id in gone:
             continue
         if decision.action is Action.START and not decision.after:
-            workload = replace(
-                workload, running=True, started=snapshot.now, placement=decision.placement, claim=(), recalled=False
-            )
+            workload = after(workload, decision, snapshot.now)
         work.append(workload)
     return replace(snapshot, workloads=tuple(work))
 
@@ -81,9 +80,9 @@ def test_a_session_that_is_used_again_has_its_own_gpus_back_after_one_reclaim(sn
         assert (decision.action, decision.placement) == (Action.START, session.claim)
         gone |= set(decision.after)
     assert not any(w.id in gone and not (is_job(w) and w.request.preemptible) for w in back.workloads if not w.stopping)
-    after = replace(back, workloads=tuple(w for w in back.workloads if w.id not in gone))
+    rest = replace(back, workloads=tuple(w for w in back.workloads if w.id not in gone))
     for session in returning:
-        decision = decide(after).decisions[session.id]
+        decision = decide(rest).decisions[session.id]
         assert (decision.action, decision.placement, decision.after) == (Action.START, session.claim, ())
 
 

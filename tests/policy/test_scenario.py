@@ -86,6 +86,8 @@ WRONG: dict[str, tuple[list[Any], Any, str]] = {
     "an unknown level": (["jobs", 1, "require"], "row", "jobs[1].require"),
     "a link to a GPU that is not there": (["nodes", 0, "links"], [[0, 8]], "nodes[0].links[0][1]"),
     "a GPU in two link groups": (["nodes", 0, "links"], [[0, 1], [1, 2]], "nodes[0].links[1][0]"),
+    "a job that lends its GPUs": (["jobs", 0, "lent"], [{"node": "n0", "gpus": [0, 1]}], "jobs[0].lent"),
+    "a job that is recalled": (["jobs", 0, "recalled"], True, "jobs[0].recalled"),
     "an unknown state": (["jobs", 1, "state"], "runing", "jobs[1].state"),
     "a negative amount": (["projects", 1, "guaranteed"], -1, "projects[1].guaranteed"),
 }

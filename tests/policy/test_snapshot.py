@@ -15,6 +15,7 @@ from scheduler.policy import Action, Plan, Snapshot, decide
 from scheduler.policy.play import carry_out
 from scheduler.scenario import plan_as_json, read, scenario_of, without_defaults
 from tests.policy.pools import snapshots
+from tests.policy.test_lent import lent
 
 
 def written(snapshot: Snapshot) -> str:
@@ -31,7 +32,7 @@ def decided(plan: Plan, now: float) -> Any:
     return found, again
 
 
-@given(snapshots())
+@given(snapshots() | lent())
 def test_a_restored_snapshot_leads_to_the_same_decisions(snapshot: Snapshot) -> None:
     (again,) = read(written(snapshot))
     assert decided(decide(again), 0.0) == decided(decide(snapshot), snapshot.now)
