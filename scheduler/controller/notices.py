@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduler.model import GpuKey, Job, JobState, Pool, Schedule, Session
+from scheduler.model import GpuKey, Job, JobState, Pool, Schedule, Session, SessionState
 from scheduler.pool.changes import changes
 from scheduler.store import JOB_DELETED, AuditRecord, EventRecord
 
@@ -104,7 +104,7 @@ def removed(gone: Job | Session, by: str | None, now: float, why: str = "") -> t
 def moved(before: Session, after: Session, why: str, now: float) -> tuple[AuditRecord, ...]:
     """The audit records of a session whose GPUs are lent, taken back or returned; `why` if that is not its owner's
     return."""
-    if after.placement == before.placement and after.claim == before.claim:
+    if after.state is SessionState.ENDED or (after.placement == before.placement and after.claim == before.claim):
         return ()
     was, wanted = {**_whose(before), "gpus": _gpus_of(before)}, {"gpus": _gpus_of(after)}
     return (

@@ -4,20 +4,21 @@ instructions.
 Pure, as `lifecycle` is for jobs. What must hold:
 - a session that holds a lease ends with its server or with its node, and for no other reason; an idle server may be
   stopped;
-- an idle session may lend its GPUs: it holds none until it gets exactly these back, or they are taken back for good;
+- an idle session may lend its GPUs: it holds none until it gets exactly these back, or they are taken back for good,
+  as they are when one of them is gone;
 - one that gets no GPUs from a plan is refused with the plan's reason, unless others release GPUs for it or it stands
   in line for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from scheduler.controller.sentences import where
 from scheduler.controller.sessionline import passes
 from scheduler.errors import Conflict, RunaiError, Unavailable
-from scheduler.model import NodeName, Session, SessionState, WorkerPlacement, held_by, without_gpus
+from scheduler.model import Node, NodeName, Session, SessionState, WorkerPlacement, held_by, without_gpus
 from scheduler.policy import Action, Decision
 from scheduler.policy.blocking import OverBuildQuota
 
@@ -146,11 +147,13 @@ def close(session: Session, now: float, by: str | None = None, why: str = "") ->
     return Step(_ended(session, reason, now))
 
 
-def observe_nodes(session: Session, nodes: Collection[NodeName], now: float) -> Step:
+def observe_nodes(session: Session, now: float, nodes: Mapping[NodeName, Node]) -> Step:
     """These nodes exist."""
-    if all(worker.node in nodes for worker in session.placement):
-        return Step(session)
-    return Step(_ended(session, "Its node is gone.", now), (UnseatSession(),))
+    if any(worker.node not in nodes for worker in session.placement):
+        return Step(_ended(session, "Its node is gone.", now), (UnseatSession(),))
+    if any(gpu >= nodes[worker.node].gpus for worker in session.claim for gpu in worker.gpus):
+        return take_back(session, now)  # it would wait for them for ever
+    return Step(session)
 
 
 def _placed(
@@ -169,7 +172,7 @@ def _standing(session: Session) -> str:
     if session.claim:
         return f"Is idle, and lends its GPUs on {where(session.claim)} to jobs until it is used."
     if session.taken:
-        return "Its GPUs were taken back because it was idle. Its server keeps running without them."
+        return "Its GPUs were taken back while it was idle. Its server keeps running without them."
     return _holds(session.placement)
 
 

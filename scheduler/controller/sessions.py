@@ -257,9 +257,9 @@ class Sessions:
 
     def observe_nodes(self, nodes: Iterable[Node]) -> None:
         """These nodes exist; leases on any other node end."""
-        there = {node.name for node in nodes}
+        observe = partial(session_lifecycle.observe_nodes, nodes={node.name: node for node in nodes})
         for session in list(self._writer.decided.sessions.values()):
-            self._take(session, session_lifecycle.observe_nodes(session, there, self._clock()))
+            self._place(session, observe, "A GPU that it lent is gone.")
 
     # -- steps --------------------------------------------------------------------------------------------
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scheduler.controller import session_lifecycle
 from scheduler.controller.session_lifecycle import Refuse, SeatSession, Step
 from scheduler.errors import Conflict, Unavailable
-from scheduler.model import JobId, NodeName, Session, SessionState, UserName, WorkerPlacement
+from scheduler.model import JobId, Node, NodeName, Session, SessionState, UserName, WorkerPlacement
 from scheduler.policy import Action, Decision
 from scheduler.policy.blocking import OverBuildQuota
 from tests.controller.stage import make_session
 
 NOW = 1000.0
 PLACED = (WorkerPlacement(NodeName("box-build"), (0,)),)
+THERE = {NodeName("box-build"): Node(NodeName("box-build"), gpus=1)}
 
 
 def leased() -> Session:
@@ -58,14 +61,23 @@ def test_a_lease_outlives_plans_deadlines_and_the_scheduler() -> None:
         session_lifecycle.pass_over(session, decision, NOW),
         session_lifecycle.time_out(session, NOW),
         session_lifecycle.abandon(session, NOW),
-        session_lifecycle.observe_nodes(session, {NodeName("box-build")}, NOW),
+        session_lifecycle.observe_nodes(session, NOW, THERE),
     ):
         assert step == Step(session)
 
 
 def test_it_ends_once_with_its_server_or_its_node() -> None:
     closed = session_lifecycle.close(leased(), NOW + 1).session
-    gone = session_lifecycle.observe_nodes(leased(), {NodeName("other")}, NOW + 1).session
+    gone = session_lifecycle.observe_nodes(leased(), NOW + 1, {}).session
     assert (closed.state, closed.ended) == (gone.state, gone.ended) == (SessionState.ENDED, NOW + 1)
     assert session_lifecycle.close(closed, NOW + 2) == Step(closed)
     assert (closed.reason, gone.reason) == ("Its server stopped.", "Its node is gone.")
+
+
+def test_it_does_not_wait_for_a_gpu_that_is_gone_while_it_lends_it() -> None:
+    lends = session_lifecycle.recall(session_lifecycle.lend(leased(), NOW + 1).session, NOW + 2).session
+    assert session_lifecycle.observe_nodes(lends, NOW + 3, THERE) == Step(lends)
+    without = {name: replace(node, gpus=0) for name, node in THERE.items()}
+    session = session_lifecycle.observe_nodes(lends, NOW + 3, without).session
+    assert (session.state, session.taken, session.recalled) == (SessionState.LEASED, True, None)
+    assert session.reason == "Its GPUs were taken back while it was idle. Its server keeps running without them."
