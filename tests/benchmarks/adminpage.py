@@ -25,10 +25,11 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from hub_spawner.ports import any_free
 from scheduler.client import Client
 from scheduler.discovery.statefolder import StateFolder
-from scheduler.model import Job, JobId, JobKind, JobState, Program, ProjectName, Request, Shape, UserName
+from scheduler.model import JobState
 from scheduler.schema import JobSubmit
 from scheduler.store import ChangeSet
 from tests.benchmarks.events import write
+from tests.benchmarks.pages import crowd, frames, tell, tell_frames
 from tests.e2e.conftest import CHROMIUM, QUIET, Hub, start_hub, stop_hub
 
 GPUS = 2_000
@@ -52,21 +53,6 @@ label => new Promise(done => {
     : requestAnimationFrame(look);
   look();
 })
-"""
-SCROLLED = """
-async () => {
-  const box = document.scrollingElement;
-  const frame = () => new Promise(requestAnimationFrame);
-  const frames = [];
-  let before = await frame();
-  for (let n = 0; n < 240; n++) {
-    box.scrollTop = (box.scrollHeight - box.clientHeight) * Math.abs(Math.sin(n / 30));
-    const now = await frame();
-    frames.push(now - before);
-    before = now;
-  }
-  return frames;
-}
 """
 
 
@@ -100,7 +86,7 @@ def crowded(place: Path) -> Iterator[tuple[Hub, Client]]:
         stop_hub(hub)
         raise
     stop_hub(hub)
-    write(StateFolder(pool), ChangeSet(submitted=tuple(crowd(holder.user))))
+    write(StateFolder(pool), ChangeSet(submitted=tuple(crowd(WAITING, holder.user, "default"))))
     hub = start_hub(place / "hub", f"--port={any_free()}", f"--gpus={GPUS}")
     try:
         client = Client(json.loads((pool / "endpoint.json").read_text())["url"], (pool / "hub-token").read_text())
@@ -109,14 +95,6 @@ def crowded(place: Path) -> Iterator[tuple[Hub, Client]]:
         client.wait(holder.id, timeout=60)
     finally:
         stop_hub(hub)
-
-
-def crowd(user: str) -> Iterator[Job]:
-    now = time.time()
-    for n in range(WAITING):
-        request = Request(ProjectName("default"), UserName(user), shape=Shape(2000))
-        program = Program(JobKind.COMMAND, ("python", "train.py"))
-        yield Job(JobId(f"j-{n:012}"), f"train-{n}", request, program, submitted=now - WAITING + n)
 
 
 def logged_in(browser: Browser, hub: Hub) -> Page:
@@ -133,20 +111,15 @@ def logged_in(browser: Browser, hub: Hub) -> Page:
 
 def paints(page: Page, hub: Hub) -> None:
     """From the request of the page until its tiles and all 2,000 GPUs are drawn; the first visit fills the cache."""
-    took, frames = [], []
+    took, scrolled = [], []
     for visit in range(VISITS + 1):
         page.goto(f"{hub.url}services/runai/", wait_until="commit")
         painted = float(page.evaluate(PAINTED))
         took += [painted] if visit else []
     for _ in range(3):
-        frames += page.evaluate(SCROLLED)
+        scrolled += frames(page.locator("body"))
     tell("10,000 jobs, 2,000 GPUs: the page shows the pool, median", sorted(took)[len(took) // 2], "ms")
-    tell("10,000 jobs, 2,000 GPUs: the longest frame while the map scrolls", max(frames), "ms")
-    tell(
-        "10,000 jobs, 2,000 GPUs: frames over 50 ms, of a thousand",
-        1000 * sum(f > 50 for f in frames) / len(frames),
-        "",
-    )
+    tell_frames("10,000 jobs, 2,000 GPUs", "the map scrolls", scrolled)
 
 
 def changes(page: Page, client: Client) -> None:
@@ -172,10 +145,6 @@ def changes(page: Page, client: Client) -> None:
 def until(look: Callable[[], object]) -> None:
     while not look():
         time.sleep(0.05)
-
-
-def tell(figure: str, value: float, unit: str) -> None:
-    print(json.dumps({"figure": figure, "value": value, "unit": unit}), flush=True)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ priority, of jobs that the panel knows and of new ones.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import statistics
@@ -30,10 +29,11 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from hub_spawner.ports import any_free
 from scheduler.client import Client
 from scheduler.discovery.statefolder import StateFolder
-from scheduler.model import Job, JobId, JobKind, JobState, Program, ProjectName, Request, Shape, UserName
+from scheduler.model import JobState
 from scheduler.schema import JobSubmit, ProjectEntry
 from scheduler.store import ChangeSet
 from tests.benchmarks.events import write
+from tests.benchmarks.pages import crowd, frames, tell, tell_frames
 from tests.e2e.conftest import CHROMIUM, QUIET
 from tests.jupyter_ext.pool import RunningPool
 
@@ -58,24 +58,6 @@ OPENED = """
   }, { once: true, capture: true });
   globalThis.ready = true;
 })
-"""
-SCROLLED = """
-async list => {
-  const box = (function scrolls(node) {
-    return node.scrollHeight > node.clientHeight + 50 && getComputedStyle(node).overflowY !== 'visible'
-      ? node : scrolls(node.parentElement);
-  })(list);
-  const frame = () => new Promise(requestAnimationFrame);
-  const frames = [];
-  let before = await frame();
-  for (let n = 0; n < 300; n++) {
-    box.scrollTop = (box.scrollHeight - box.clientHeight) * Math.abs(Math.sin(n / 30));
-    const now = await frame();
-    frames.push(now - before);
-    before = now;
-  }
-  return frames;
-}
 """
 
 
@@ -111,7 +93,7 @@ def crowded(place: Path) -> Iterator[RunningPool]:
     while client.job(holder.id).state is not JobState.RUNNING:
         time.sleep(0.05)
     pool.kill()
-    write(StateFolder(pool.state_dir), ChangeSet(submitted=tuple(crowd(holder.user, holder.project))))
+    write(StateFolder(pool.state_dir), ChangeSet(submitted=tuple(crowd(WAITING, holder.user, holder.project))))
     pool.start()
     try:
         yield pool
@@ -119,14 +101,6 @@ def crowded(place: Path) -> Iterator[RunningPool]:
         pool.client.cancel(holder.id)
         pool.client.wait(holder.id, timeout=60)
         pool.kill()
-
-
-def crowd(user: str, project: str) -> Iterator[Job]:
-    now = time.time()
-    for n in range(WAITING):
-        request = Request(ProjectName(project), UserName(user), shape=Shape(2000))
-        program = Program(JobKind.COMMAND, ("python", "train.py"))
-        yield Job(JobId(f"j-{n:012}"), f"train-{n}", request, program, submitted=now - WAITING + n)
 
 
 @contextmanager
@@ -234,7 +208,7 @@ def sends(browser: Browser, url: str, pool: RunningPool) -> None:
 
 
 def opens(browser: Browser, url: str) -> None:
-    took, frames = [], []
+    took, scrolled = [], []
     for _ in range(OPENINGS):
         with visit(browser, url) as (page, _):
             page.wait_for_selector("#jp-main-statusbar >> text=waiting")
@@ -243,10 +217,9 @@ def opens(browser: Browser, url: str) -> None:
             took.append(opened.evaluate("({ opened }) => opened"))
             for _ in range(3):
                 page.get_by_role("button", name="more jobs").first.click()
-            frames += page.locator(".runai-Panel .runai-Job").first.evaluate(SCROLLED)
+            scrolled += frames(page.locator(".runai-Panel .runai-Job").first)
     tell("5,000 jobs: the panel opens", statistics.median(took), "ms")
-    tell("5,000 jobs: the longest frame while 650 rows scroll", max(frames), "ms")
-    tell("5,000 jobs: frames over 50 ms, of a thousand", 1000 * sum(frame > 50 for frame in frames) / len(frames), "")
+    tell_frames("5,000 jobs", "650 rows scroll", scrolled)
 
 
 def hour(browser: Browser, url: str, pool: RunningPool) -> None:
@@ -277,10 +250,6 @@ def heap(devtools: CDPSession) -> float:
     devtools.send("Performance.enable")
     metrics: dict[str, Any] = {m["name"]: m["value"] for m in devtools.send("Performance.getMetrics")["metrics"]}
     return float(metrics["JSHeapUsedSize"]) / 1e6
-
-
-def tell(figure: str, value: float, unit: str) -> None:
-    print(json.dumps({"figure": figure, "value": value, "unit": unit}), flush=True)
 
 
 if __name__ == "__main__":
