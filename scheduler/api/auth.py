@@ -37,8 +37,10 @@ def same(a: str, b: str) -> bool:
 class Authenticator(ABC):
     """Verifies credentials."""
 
-    directory: Directory | None = None
-    """The users there are and their servers, where somebody can tell."""
+    @property
+    def directory(self) -> Directory | None:
+        """The users there are and their servers, where somebody can tell."""
+        return None
 
     @abstractmethod
     async def identify(self, handler: RequestHandler) -> Caller | None:

@@ -41,7 +41,11 @@ class HubAuthenticator(Authenticator):
         self.hub = hub or HubOAuth(cache_max_age=CACHE_SECONDS)
         # The login's cookie is not sent with requests from other sites (except for links).
         self.hub.cookie_options = {"samesite": "Lax", **self.hub.cookie_options}
-        self.directory = HubDirectory(self.hub)
+        self._directory = HubDirectory(self.hub)
+
+    @property
+    def directory(self) -> HubDirectory:
+        return self._directory
 
     async def identify(self, handler: RequestHandler) -> Caller | None:
         token = token_of(handler.request)

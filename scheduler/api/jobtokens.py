@@ -54,7 +54,7 @@ class WithJobs(Authenticator):
         self._running = running
 
     @property
-    def directory(self) -> Directory | None:  # type: ignore[override]
+    def directory(self) -> Directory | None:
         return self._others.directory
 
     async def identify(self, handler: RequestHandler) -> Caller | None:

@@ -24,6 +24,7 @@ from scheduler.api.access import Caller, Scope
 from scheduler.api.app import ROUTES, make_app
 from scheduler.api.auth import Authenticator, token_of
 from scheduler.api.base import ApiHandler
+from scheduler.api.directory import Directory
 from scheduler.api.jobtokens import JobTokens, WithJobs
 from scheduler.api.metrics import Metrics
 from scheduler.api.server import make_server
@@ -66,6 +67,8 @@ POOL = Pool(
 
 class KnownTokens(Authenticator):
     """Knows the callers of a table by their tokens; a test may remove one."""
+
+    directory: Directory | None = None
 
     def __init__(self, callers: dict[str, Caller]) -> None:
         self.callers = dict(callers)
