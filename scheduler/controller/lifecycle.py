@@ -22,8 +22,8 @@ from scheduler.model import Attempt, Avoided, Ending, Fault, GpuType, Job, JobId
 AVOIDED = 600.0
 """Seconds for which a job stays away from a node that could not run it."""
 
-CANCELLING = "Cancelling"
-PAUSING = "Pausing"
+CANCELLING, CANCELLED = "Cancelling", "Cancelled"
+PAUSING, PAUSED = "Pausing", "Paused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def pause(job: Job, now: float, by: str | None = None) -> Step:
     _refuse_ended(job, "paused")
     job = replace(job, wanted=JobState.PAUSED, nomination=())
     if not job.state.holds_gpus:
-        return Step(replace(job, state=JobState.PAUSED, reason=_paused(f"Paused{_by(by)}.")))
+        return Step(replace(job, state=JobState.PAUSED, reason=_paused(f"{PAUSED}{_by(by)}.")))
     return _stop(job, Ending.STOPPED, f"{PAUSING}{_by(by)}.", now)
 
 
@@ -160,9 +160,9 @@ def _by(who: str | None) -> str:
     return f" by {who}" if who else ""
 
 
-def _done(job: Job, doing: str, done: str) -> str:
+def _done(reason: str, doing: str, done: str) -> str:
     """The reason after a requested stop, with the person who requested it where that is known."""
-    return done + job.reason.removeprefix(doing) if job.reason.startswith(doing) else f"{done}."
+    return done + reason.removeprefix(doing) if reason.startswith(doing) else f"{done}."
 
 
 def _paused(sentence: str) -> str:
@@ -308,6 +308,9 @@ def _ended(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Job:
     attempt = job.attempts[-1]
     if _succeeded(attempt, workers):
         attempt = replace(attempt, ending=Ending.SUCCEEDED, reason="Succeeded.")
+    for doing, done in ((CANCELLING, CANCELLED), (PAUSING, PAUSED)):
+        if attempt.reason.startswith(doing):
+            attempt = replace(attempt, reason=_done(attempt.reason, doing, done))
     throughput = next((w.throughput for _, w in sorted(workers.items()) if w.throughput is not None), None)
     ended = max((w.at for w in workers.values()), default=now)
     attempt = replace(attempt, ended=_not_before(job, ended), throughput=throughput)
@@ -315,11 +318,11 @@ def _ended(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Job:
     if attempt.ending is Ending.SUCCEEDED:
         return _over(job, JobState.SUCCEEDED, attempt.reason, now)
     if job.wanted is JobState.CANCELLED:
-        return _over(job, JobState.CANCELLED, _done(job, CANCELLING, "Cancelled"), now)
+        return _over(job, JobState.CANCELLED, _done(job.reason, CANCELLING, CANCELLED), now)
     if not is_tried_again(job):
         return _over(job, JobState.FAILED, attempt.reason, now)
     if job.wanted is JobState.PAUSED:
-        return replace(job, state=JobState.PAUSED, reason=_paused(_done(job, PAUSING, "Paused")))
+        return replace(job, state=JobState.PAUSED, reason=_paused(_done(job.reason, PAUSING, PAUSED)))
     return replace(job, state=JobState.QUEUED, reason=why_again(job))
 
 

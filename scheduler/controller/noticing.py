@@ -83,7 +83,7 @@ def kind_of(event: EventRecord, job: Job) -> NoticeKind | None:
 
 def is_interruption(attempt: Attempt) -> bool:
     """Whether others stopped this attempt of a job that continues."""
-    by_somebody = attempt.ending is Ending.STOPPED and attempt.reason.startswith("Pausing by ")
+    by_somebody = attempt.ending is Ending.STOPPED and attempt.reason.startswith(("Paused by ", "Pausing by "))
     return attempt.ending is Ending.PREEMPTED or by_somebody
 
 

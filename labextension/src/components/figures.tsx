@@ -227,11 +227,12 @@ export function Timeline({ job, now }: { job: JobView; now: number }): ReactElem
   );
 }
 
-/** How an attempt ended that was followed by another; after a resize or a move, the next one started at once. */
+/** How an attempt ended that was followed by another. */
 function endOf({ ending, reason }: AttemptView, at: string, trans: Trans): string {
   switch (ending) {
     case 'resized':
     case 'moved':
+    case 'stopped':
       return trans.__('%1 %2', at, reason);
     case 'failed':
       return trans.__('%1 failed: %2', at, reason);

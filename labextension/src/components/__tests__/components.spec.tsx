@@ -575,7 +575,7 @@ describe('the card of a job', () => {
       attempt(2, 75, 90, 'stopped', 'Paused by grace.')
     ];
     const again = render(<Timeline job={{ ...job, state: 'queued', attempts: stops }} now={100} />);
-    expect(screen.getByText(/stopped: Paused by grace\./)).toBeTruthy();
+    expect(screen.getByText(/[AP]M Paused by grace\./)).toBeTruthy();
     expect(screen.queryByText(/for speech|resumed/)).toBeNull();
     again.unmount();
     const grown = attempt(1, 0, 50, 'resized', 'Grew from 2 to 4 workers: GPUs were idle.');
