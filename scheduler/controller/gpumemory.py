@@ -83,7 +83,7 @@ class Excess:
     def warning(self, *, session: bool) -> str:
         after = duration(WARNED)
         if session:
-            words = self.warned.in_words("Its kernels use")
+            words = self.warned.in_words("The server's kernels use")
             return f"{words} The largest process will be ended after {after} unless they use less."
         return f"{self.warned.in_words('Uses')} It will be ended after {after} unless it uses less."
 

@@ -74,7 +74,7 @@ class GpuMemoryWatcher:
             return
         process = excess.now.largest
         if await asyncio.to_thread(self._inventory.end, process, force=excess.asked):
-            words = f"Process {process.pid} was ended. {excess.now.in_words('Its kernels used')}"
+            words = " ".join([f"Process {process.pid} was ended.", excess.now.in_words("The server's kernels used")])
             log.info("Session %s: %s", id, words)
             self._ended[SessionId(id)] = words, now + TOLD
         elif not excess.asked:

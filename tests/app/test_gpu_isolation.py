@@ -103,7 +103,7 @@ def test_the_largest_process_of_a_session_is_ended_after_a_warning(hurried: Serv
         three.report(reporting(0) + processes, reporting(1), reporting(2))
         service.until(lambda: session_of(service).memory_warning)
         words = session_of(service).memory_warning
-        assert words.startswith("Its kernels use 41 GiB of GPU memory; 40 GiB were given.")
+        assert words.startswith("The server's kernels use 41 GiB of GPU memory; 40 GiB were given.")
         assert session_of(service).reason.endswith(words)
         assert large.wait(30) == -15
         service.until(lambda: session_of(service).memory_warning.startswith(f"Process {large.pid} was ended."))

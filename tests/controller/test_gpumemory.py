@@ -61,7 +61,7 @@ def test_a_process_that_was_asked_to_end_is_killed_a_moment_later() -> None:
     warned = excesses({}, [use(200)], (), 0.0).all
     (due,) = excesses(warned, [use(300)], (), WARNED).due
     assert not due.asked
-    assert due.warning(session=True).startswith("Its kernels use 200 MiB"), "the warning keeps its words"
+    assert due.warning(session=True).startswith("The server's kernels use 200 MiB"), "the warning keeps its words"
     asked = {KEY: asked_to_end(due, WARNED)}
     assert not excesses(asked, [use(300)], (), WARNED + AGAIN / 2).due
     (again,) = excesses(asked, [use(300)], (), WARNED + AGAIN).due

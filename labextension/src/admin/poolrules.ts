@@ -34,7 +34,7 @@ export function poolRules(trans: Trans): PoolRule[] {
           kind: 'duration',
           zero: trans.__('not lent')
         },
-        { path: ['settings', 'session_idle_action'], label: trans.__('At last'), kind: 'idle' }
+        { path: ['settings', 'session_idle_action'], label: trans.__('Finally'), kind: 'idle' }
       ]
     },
     {

@@ -60,7 +60,7 @@ export function Lease({ session, pool, title }: LeaseProps): ReactElement {
         {session.gpus % 1 > 0 && isolationWords(isolationOf(pool, session), trans)}
       </div>
       {session.memory_warning && (
-        <div className="runai-Hint" role="alert">
+        <div className="runai-Lease-warning" role="alert">
           {session.memory_warning}
         </div>
       )}

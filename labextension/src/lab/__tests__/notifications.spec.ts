@@ -72,9 +72,9 @@ it('warns that my kernels use more GPU memory than my part, and tells what was e
   const told = (id: string, user: string, memory_warning: string) =>
     scheduler.tell('session.state', id, { session: aSession(id, { user, memory_warning }) });
 
-  told('s2', 'ben', 'Its kernels use 9 GiB of GPU memory; 8 GiB were given.');
-  told('s1', 'ada', 'Its kernels use 12 GiB of GPU memory; 8 GiB were given.');
-  await waitFor(() => expect(texts()).toEqual(['Its kernels use 12 GiB of GPU memory; 8 GiB were given.']));
+  told('s2', 'ben', 'The kernels use 9 GiB of GPU memory; 8 GiB were given.');
+  told('s1', 'ada', 'The kernels use 12 GiB of GPU memory; 8 GiB were given.');
+  await waitFor(() => expect(texts()).toEqual(['The kernels use 12 GiB of GPU memory; 8 GiB were given.']));
   told('s1', 'ada', 'Process 42 was ended.');
   await waitFor(() => expect(texts()).toEqual(['Process 42 was ended.']));
   told('s1', 'ada', '');
