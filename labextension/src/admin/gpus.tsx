@@ -1,5 +1,5 @@
 /** The GPUs of a node: what each reports now, what runs on it, and its history as a chart. */
-import { useCallback, useEffect, useState, type ReactElement } from 'react';
+import { useCallback, useEffect, useRef, useState, type ReactElement } from 'react';
 import { useTrans } from '../components/hooks';
 import { LineChart } from '../components/linechart';
 import type { GpuHistory, GpuMeasures, GpuPoint, GpuView, NodeView } from '../model/api';
@@ -20,7 +20,7 @@ type Span = keyof typeof SPANS;
 
 const POINTS = 240;
 
-/** How often figures and charts are read again, in milliseconds. */
+/** In milliseconds: how often the figures of GPUs may be news, and how often charts of long spans are. */
 const NOW = 5_000;
 const LATER = 60_000;
 
@@ -29,7 +29,7 @@ export function NodeGpus({ node, client }: { node: NodeView; client: Client }): 
   const [span, setSpan] = useState<Span>('hour');
   const [measure, setMeasure] = useState<Measure>('utilisation');
   const read = useCallback(() => client.nodeGpus(node.name), [client, node.name]);
-  const [found, problem] = useReading(read, NOW);
+  const [found, problem] = useReading(read, node, NOW);
   const measured = found !== null && (found.measured || found.declared);
   const isolation = isolationWords(node.isolation, trans);
   return (
@@ -126,7 +126,7 @@ function History({ node, gpu, client, measure, span }: HistoryProps): ReactEleme
     () => client.gpuHistory(node, index, Math.floor(Date.now() / 1000) - SPANS[span], POINTS),
     [client, node, index, span]
   );
-  const [history, problem] = useReading(read, span === 'hour' ? NOW : LATER);
+  const [history, problem] = useReading(read, gpu, span === 'hour' ? NOW : LATER);
   if (!history) {
     return (
       <div className="runai-Hint" role={problem ? 'alert' : undefined}>
@@ -159,35 +159,35 @@ function History({ node, gpu, client, measure, span }: HistoryProps): ReactEleme
   );
 }
 
-/** What is read, and read again while the page is visible, and why it could not be read the last time. */
-function useReading<T>(read: () => Promise<T>, every: number): [found: T | null, problem: string | null] {
+/**
+ * What is read, and why it could not be read the last time. It is read again when `news` changes, after `rest` at the
+ * earliest, and every minute, while the page is visible.
+ */
+function useReading<T>(read: () => Promise<T>, news: unknown, rest: number): [found: T | null, problem: string | null] {
   const [found, setFound] = useState<T | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
+  const latest = useRef<{ read: () => Promise<T>; at: number } | null>(null);
   useEffect(() => {
-    let gone = false;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const again = async () => {
-      try {
-        const next = document.hidden ? null : await read();
-        if (!gone && next !== null) {
-          setFound(next);
-          setProblem(null);
-        }
-      } catch (error) {
-        if (!gone) {
-          setProblem((error as Error).message);
-        }
-      }
-      if (!gone) {
-        timer = setTimeout(() => void again(), every);
+    const show = (next: T | null, error: string | null) => {
+      if (latest.current?.read === read) {
+        setFound(before => next ?? before);
+        setProblem(error);
       }
     };
-    void again();
-    return () => {
-      gone = true;
-      clearTimeout(timer);
+    const look = () => {
+      timer = setTimeout(look, LATER);
+      if (!document.hidden) {
+        latest.current = { read, at: Date.now() };
+        read().then(
+          next => show(next, null),
+          (error: Error) => show(null, error.message)
+        );
+      }
     };
-  }, [read, every]);
+    const rests = latest.current?.read === read ? latest.current.at + rest - Date.now() : 0;
+    let timer = setTimeout(look, Math.max(0, rests));
+    return () => clearTimeout(timer);
+  }, [read, news, rest]);
   return [found, problem];
 }
 

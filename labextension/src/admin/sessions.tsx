@@ -21,7 +21,7 @@ export interface SessionsProps {
 export function Sessions({ sessions, pool, client, confirm, attempt }: SessionsProps): ReactElement {
   const trans = useTrans();
   const now = useNow();
-  const [list, read] = useSessions(client);
+  const [list, read] = useSessions(client, sessions);
   const stop = async (session: SessionView) => {
     if (await confirm(session.position === null ? questionOf(session, trans) : removal(session, trans))) {
       await attempt(() => client.stopSession(session.id));
@@ -207,8 +207,8 @@ const LOOK = 15_000;
 
 const NONE: SessionList = { sessions: [], line: [] };
 
-/** The sessions with their idle times and those in line. They are polled, because no event reports either. */
-function useSessions(client: Client): [SessionList, () => Promise<void>] {
+/** The sessions with their idle times, and those in line. No event reports when a server becomes idle. */
+function useSessions(client: Client, sessions: readonly SessionView[]): [SessionList, () => Promise<void>] {
   const [list, setList] = useState(NONE);
   const read = useCallback(
     () => client.sessions().then(setList, () => undefined), // the page already shows that the connection is lost
@@ -218,6 +218,6 @@ function useSessions(client: Client): [SessionList, () => Promise<void>] {
     void read();
     const timer = setInterval(() => document.hidden || void read(), LOOK);
     return () => clearInterval(timer);
-  }, [read]);
+  }, [read, sessions]);
   return [list, read];
 }

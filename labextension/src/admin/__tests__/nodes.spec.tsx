@@ -1,5 +1,5 @@
 import { act, cleanup, fireEvent, render, screen, waitFor } from '@testing-library/react';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { Scheduler } from '../../__tests__/scheduler';
 import type { GpuMeasures, GpuPoint, GpuView, NodeView } from '../../model/api';
 import { PoolModel } from '../../model/pool';
@@ -173,6 +173,25 @@ it('shows what a GPU reports, why it gets no work, and its history, with gaps wh
     expect(Date.now() / 1000 - since).toBeGreaterThan(29 * 86_400);
   });
   model.dispose();
+});
+
+it('reads what a GPU reports again when an event says that its use has changed', async () => {
+  vi.useFakeTimers({ shouldAdvanceTime: true });
+  const [scheduler, model] = await page(true, scheduler => {
+    scheduler.pool = { ...scheduler.pool, nodes: [{ ...node, gpus: [gpu] }] };
+    scheduler.gpus = { node: 'n1', measured: true, declared: false, isolation: 'watcher', gpus: [measures] };
+  });
+  fireEvent.click(screen.getByRole('button', { name: 'n1' }));
+  await screen.findByText('37% · 1 of 80 GiB · 250 W · 61 °C');
+  scheduler.gpus = { ...scheduler.gpus, gpus: [{ ...measures, utilisation: 0.9, power_watts: 400 }] };
+  const asked = () => scheduler.asked.filter(path => path.endsWith('nodes/n1/gpus')).length;
+  const before = asked();
+  await act(() => vi.advanceTimersByTimeAsync(20_000));
+  expect(asked()).toBe(before);
+  act(() => scheduler.tellFigures({ gpus: [{ node: 'n1', index: 0, utilisation: 0.9, used_memory_gib: 1 }] }));
+  await screen.findByText('90% · 1 of 80 GiB · 400 W · 61 °C');
+  model.dispose();
+  vi.useRealTimers();
 });
 
 it('says that the use of declared GPUs is not measured', async () => {
