@@ -12,7 +12,7 @@ import {
 import { amount } from '../model/format';
 import { countsOf, type IPoolModel, type PoolState } from '../model/state';
 import { useFound } from './found';
-import { StillContext, usePool, useStill, useTrans } from './hooks';
+import { StillContext, useFrozen, usePool, useStill, useTrans } from './hooks';
 import { ActionIcon } from './icons';
 import type { JobActions } from './job';
 import { JobList } from './jobs';
@@ -151,10 +151,8 @@ function Jobs({
   const found = useDeferredValue(useFound(model, query, tab === 'mine'));
   const all = useMemo(() => [...jobs.values()], [jobs]);
   const mine = useMemo(() => all.filter(job => job.mine), [all]);
-  const { me: caller } = state;
   // The counts in it change often, and matter to no row.
-  // eslint-disable-next-line react-hooks/exhaustive-deps
-  const me = useMemo(() => caller, [caller?.name, caller?.admin, caller?.scopes.join()]);
+  const me = useFrozen(state.me, true, [state.me?.name, state.me?.admin, state.me?.scopes].join());
   const empty = useMemo(
     () => (query ? trans.__('No job matches “%1”.', query) : <FirstExample team={tab === 'team'} />),
     [query, tab, trans]
