@@ -36,7 +36,10 @@ export function useLatest(ref: RefObject<HTMLElement>, client: Client, jobs: rea
       news.clear();
       for (let at = 0; at < asked.length && !abort.signal.aborted; at += MOST) {
         const part = asked.slice(at, at + MOST);
-        const told = await client.latest(part, abort.signal);
+        const told = await client.latest(part, abort.signal).catch((error: Error) => {
+          asked.slice(at).forEach(id => news.add(id)); // they are asked for with the next ones
+          throw error;
+        });
         part.filter(id => wanted.get(id)).forEach(id => complete.current.add(id));
         if (told.length > 0) {
           setLatest(before => new Map([...before, ...told.map(one => [one.job, one.point] as const)]));

@@ -3,9 +3,9 @@
  * of the kernel. Until then, and once it is complete, the table that the kernel has drawn is shown.
  */
 import { useEffect, useMemo, useRef, useState, type ReactElement } from 'react';
-import type { JobView } from '../model/api';
 import { metric as written, stateWord } from '../model/format';
-import { FACTS, followReports, number } from '../model/reports';
+import { bestBy, ended } from '../model/groups';
+import { FACTS, followReports } from '../model/reports';
 import { isFinal, type IPoolModel } from '../model/state';
 import { usePool, useTrans } from './hooks';
 import { useLatest } from './latest';
@@ -53,21 +53,16 @@ function LiveTable({ sweep, model, actions }: Omit<SweepTableProps, 'onLive'>): 
   const jobs = useMemo(() => ids.flatMap(id => state.jobs.get(id) ?? []), [ids, state.jobs]);
   const latest = useLatest(table, model.client, jobs);
   const { metric, sign } = sweep;
-  const value = (job: JobView) => (metric === null ? null : number(latest.get(job.id), metric));
-  const best = jobs.reduce<JobView | null>((before, job) => {
-    const [one, other] = [value(job), before && value(before)];
-    return one !== null && (other === null || sign * one < sign * other) ? job : before;
-  }, null);
+  const best = metric === null ? null : bestBy(jobs, latest, metric, sign);
   const parameters = [...new Set(jobs.flatMap(job => Object.keys(job.parameters)))];
   const told = jobs.flatMap(job => Object.keys(latest.get(job.id) ?? {}));
   const metrics = [...new Set(told)].filter(name => !FACTS.has(name));
-  const ended = jobs.filter(job => isFinal(job.state)).length;
   return (
     <div className="runai-Sweep jp-RenderedHTMLCommon" ref={table}>
       <p role="status">
         {[
-          trans.__('%1: %2 of %3 done', sweep.name, ended, Math.max(sweep.planned, jobs.length)),
-          best && metric !== null ? trans.__('best %1 %2', metric, written(value(best)!)) : ''
+          trans.__('%1: %2 of %3 done', sweep.name, ended(jobs), Math.max(sweep.planned, jobs.length)),
+          best ? trans.__('best %1 %2', best.metric, written(best.value)) : ''
         ]
           .filter(Boolean)
           .join(' · ')}
@@ -84,7 +79,7 @@ function LiveTable({ sweep, model, actions }: Omit<SweepTableProps, 'onLive'>): 
         </thead>
         <tbody>
           {jobs.map(job => (
-            <tr key={job.id} data-job={job.id} data-best={job === best}>
+            <tr key={job.id} data-job={job.id} data-best={job === best?.job}>
               <th scope="row">
                 <button type="button" className="runai-Link" onClick={() => actions.openJob?.(job.id)}>
                   {job.name}

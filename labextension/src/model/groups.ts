@@ -108,23 +108,29 @@ const LOW = /loss|err(or)?$|mse$|mae$|perplexity|ppl$|^[wc]er$/i;
 const HIGH = /acc(uracy)?$|auc$|f1|score$|precision|recall|iou$|bleu|r2$/i;
 const JUDGED = /^(val|valid|validation|test|eval)[_/-]?/i;
 
-/**
- * The best job of those that have succeeded or, if there are none, of all that have reported. The metric's name says
- * whether lower or higher is better; validation metrics come first.
- */
+/** As `bestBy`. The metric's name says whether lower or higher is better; validation metrics come first. */
 export function bestOf(jobs: readonly JobView[], latest: ReadonlyMap<string, Point>): Best | null {
   const names = new Set(jobs.flatMap(job => Object.keys(latest.get(job.id) ?? {})).filter(name => !FACTS.has(name)));
   const judged = [...names].filter(name => LOW.test(name) || HIGH.test(name));
   const metric = judged.find(name => JUDGED.test(name)) ?? judged[0];
-  if (metric === undefined) {
-    return null;
-  }
+  return metric === undefined ? null : bestBy(jobs, latest, metric, LOW.test(metric) ? 1 : -1);
+}
+
+/**
+ * The best job of those that have succeeded or, if there are none, of all that have reported. `sign`: 1 if lower values
+ * of the metric are better, else -1.
+ */
+export function bestBy(
+  jobs: readonly JobView[],
+  latest: ReadonlyMap<string, Point>,
+  metric: string,
+  sign: number
+): Best | null {
   const known = jobs.flatMap(job => {
     const value = number(latest.get(job.id), metric);
     return value === null ? [] : [{ metric, value, job }];
   });
   const done = known.filter(one => one.job.state === 'succeeded');
-  const sign = LOW.test(metric) ? 1 : -1;
   return (done.length ? done : known).reduce<Best | null>(
     (best, one) => (best && sign * best.value <= sign * one.value ? best : one),
     null

@@ -43,7 +43,7 @@ it.each<[string, Partial<Sweep>]>([
   expect(rows()).toEqual(['try-00running0.5', 'try-11running0.25']);
   expect(document.querySelector('[data-best=true]')!.textContent).toContain('try-1');
   act(() => scheduler.set({ ...scheduler.jobs.get('a-0')!, state: 'succeeded', ended: 2 }));
-  await screen.findByText('try: 1 of 2 done · best loss 0.25');
+  await screen.findByText('try: 1 of 2 done · best loss 0.5'); // as the kernel says: the best that has succeeded
   rerender(table(2));
   expect(onLive).toHaveBeenLastCalledWith(false);
   expect(screen.queryByRole('table')).toBeNull();
