@@ -49,7 +49,7 @@ class Writer:
     """`connect` returns a connection that only this thread writes through; it raises `Conflict` where another scheduler
     does.
 
-    `note` is called with the last event after each transaction.
+    `note` is called with the last event after each transaction, once there is one.
     """
 
     def __init__(self, connect: Callable[[], Connection], note: Callable[[int], None] | None = None) -> None:
@@ -145,7 +145,7 @@ class Writer:
         with connection.begin():
             _put(connection, changes, [event for events in recorded for event in events])
         self.last_event = last
-        if self._note is not None:
+        if self._note is not None and self.has_events:
             self._note(last)
         return recorded
 
