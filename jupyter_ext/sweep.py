@@ -6,6 +6,7 @@ import contextlib
 import html
 import threading
 import time
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -173,9 +174,9 @@ class Trials(ShownOnce, Jobs):
             }
         }
 
+    @abstractmethod
     def _found_by(self) -> dict[str, str]:
         """What names all its jobs: the `array`, or the `driver` in its reports."""
-        raise NotImplementedError
 
     def _fresh(self) -> None:
         with contextlib.suppress(RunaiError):

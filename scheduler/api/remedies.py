@@ -20,6 +20,7 @@ from scheduler.policy.blocking import (
     AtResourceLimit,
     AvoidsNodes,
     Blocker,
+    Delegated,
     NeverFits,
     NoBuildGpu,
     NoCapacity,
@@ -29,7 +30,6 @@ from scheduler.policy.blocking import (
     OutsideGuarantee,
     OutsideResourceGuarantee,
     OverBuildQuota,
-    PlacedByOthers,
     Reserved,
     RetryPause,
 )
@@ -247,7 +247,7 @@ def _remedies(job: Job, blocker: Blocker, may: Means) -> list[Remedy]:
             return _said("The jobs that it depends on end as required.")
         case ArrayFull():
             return _said("One of the jobs of its array ends.")
-        case PlacedByOthers(scheduler):
+        case Delegated(scheduler):
             return _said(f"{scheduler} gives it GPUs, by the quotas that the administrators of the cluster have set.")
         case RetryPause() | NoQueue() | OverBuildQuota():
             return []

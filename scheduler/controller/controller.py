@@ -25,12 +25,12 @@ from scheduler.controller import dependencies, gpuusage, notices, usage
 from scheduler.controller.accountant import Accountant
 from scheduler.controller.book import Book, Holdings
 from scheduler.controller.checkpoints import Checkpoints
+from scheduler.controller.delegatedjobs import DelegatedJobs
 from scheduler.controller.deletion import Deletion
 from scheduler.controller.dryruns import DryRuns
 from scheduler.controller.feed import Watcher
 from scheduler.controller.forecaster import Forecaster
 from scheduler.controller.gpurecord import GpuRecord
-from scheduler.controller.handover import HandOver
 from scheduler.controller.idleness import LOOK, Idleness
 from scheduler.controller.jobs import Jobs
 from scheduler.controller.noticeboxes import NoticeBoxes
@@ -100,9 +100,10 @@ class Controller:
         self._pause_notices = PauseNotices(self._jobs.announce)
         self._gpu_record = GpuRecord(self._writer, store.audit, clock)
         self._releases = 0
-        self._hand_over = HandOver(backend.engine, backend.traits, self._writer, self._plan_loop.wake)
+        self._plans_jobs = backend.delegation is None
+        self._delegated = DelegatedJobs(backend.delegation, self._writer, self._plan_loop.wake)
         self.dry_run = DryRuns(
-            self._writer, self.check, self.snapshot, self._runs_like, self._forecaster, self._hand_over
+            self._writer, self.check, self.snapshot, self._runs_like, self._forecaster, self._delegated
         ).dry_run
         self._next_retry: float | None = None
 
@@ -131,7 +132,7 @@ class Controller:
         await self._inventory.open(self.refresh)
         await self._files.open()
         self._writer.set_nodes(self._nodes(self.book.pool))
-        self._hand_over.open(self.book.jobs.values())
+        self._delegated.open(self.book.jobs.values())
         await self._jobs.open()
         await self._sessions.recover()
         await self._gpu_record.open()
@@ -162,7 +163,7 @@ class Controller:
     async def _stop_looking(self) -> None:
         self.ready = False
         await self._plan_loop.close()
-        self._hand_over.close()
+        self._delegated.close()
         await self._forecaster.close()
         await self._checkpoints.close()
         self.accountant.close()
@@ -293,13 +294,13 @@ class Controller:
     def _held_back(self, pausing: Mapping[str, float]) -> Mapping[WorkloadId, Decision]:
         """The jobs that wait for something other than GPUs."""
         blocked = dependencies.blocked(self._decided.dependent, self._decided.jobs, pausing)
-        return {**blocked, **self._hand_over.decisions(self._decided.jobs.values(), blocked)}
+        return {**blocked, **self._delegated.decisions(self._decided.jobs.values(), blocked)}
 
     def _look(self) -> Snapshot:
         now = self._clock()
         pausing = self._pausing(now)
         blocked = self._held_back(pausing)
-        self._hand_over.update(blocked, self._decided)
+        self._delegated.update(blocked, self._decided)
         snapshot = replace(self._snapshot(now, blocked), changed=self._changes(blocked))
         self._releases, self._blocked = self._decided.releases, blocked
         self._next_retry = min(pausing.values(), default=None)
@@ -340,9 +341,9 @@ class Controller:
         for workload, decision in planned.acts.items():
             if decision.action is Action.START:
                 self._start(workload, decision, holdings)
-            elif (job := self._decided.jobs.get(workload)) is not None and not self._traits.placed_by:
+            elif (job := self._decided.jobs.get(workload)) is not None and self._plans_jobs:
                 self._jobs.stop(job, decision)
-        for job, placement in self._hand_over.placed(self._decided, holdings):
+        for job, placement in self._delegated.placed(self._decided, holdings):
             self._jobs.start(job, placement)
         for session in self._sessions.waiting():
             if session in planned.plan.decisions:

@@ -9,8 +9,8 @@ from functools import partial
 from time import monotonic
 
 from scheduler.controller import dependencies
+from scheduler.controller.delegatedjobs import DelegatedJobs
 from scheduler.controller.forecaster import REST, Forecaster
-from scheduler.controller.handover import HandOver
 from scheduler.controller.loop import simulated
 from scheduler.controller.statewriter import StateWriter
 from scheduler.model import Job, JobState, Workload
@@ -27,14 +27,14 @@ class DryRuns:
         snapshot: Callable[[], Snapshot],
         runs_like: Callable[[Job | None, Workload], Sequence[float]],
         forecaster: Forecaster,
-        hand_over: HandOver,
+        delegated: DelegatedJobs,
     ) -> None:
         self._writer = writer
         self._check = check
         self._snapshot = snapshot
         self._runs_like = runs_like
         self._forecaster = forecaster
-        self._hand_over = hand_over
+        self._delegated = delegated
         self._trying = asyncio.Lock()
 
     async def dry_run(self, job: Job) -> DryRun:
@@ -42,7 +42,7 @@ class DryRuns:
         await self._check(job)
         job = replace(job, state=JobState.QUEUED)
         blocked = dependencies.blocked((job,), self._writer.decided.jobs, {})
-        if blocked := blocked or self._hand_over.decisions((job,), ()):
+        if blocked := blocked or self._delegated.decisions((job,), ()):
             return DryRun(blocked[job.id])
         await self._trying.acquire()
         begun = monotonic()

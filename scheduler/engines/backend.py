@@ -11,7 +11,7 @@ slurm = "runai_slurm:backend"
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 
@@ -19,11 +19,11 @@ from traitlets.config import Config
 
 from scheduler.discovery.statefolder import StateFolder
 from scheduler.engines.agents.agents import Agents
-from scheduler.engines.base import Engine, Traits
+from scheduler.engines.base import DelegatedAttempt, Engine, PlacementStatus, Traits
 from scheduler.engines.files import JobFiles
 from scheduler.engines.leadership import Leadership
 from scheduler.errors import Invalid
-from scheduler.model import Container, NodeName, UserName
+from scheduler.model import AttemptKey, Container, JobId, NodeName, UserName
 from scheduler.telemetry import Inventory, Reading
 
 GROUP = "jupyter_runai.engines"
@@ -75,13 +75,35 @@ class NodeAgents(ABC):
         """Take the readings of a run of a node's agent; returns the seconds until the next request. Repeatable."""
 
 
+class Delegation(ABC):
+    """Has another scheduler decide when attempts start and on which nodes. `scheduler` is its name (`Kueue`)."""
+
+    scheduler: str
+
+    @abstractmethod
+    def watch(self, report: Callable[[PlacementStatus], None], delegated: Collection[AttemptKey]) -> None:
+        """Report every change of a delegated attempt. Those that may have been delegated before a restart stay in line
+        until `delegate` or `withdraw` is called for them. Called before the engine is opened."""
+
+    @abstractmethod
+    async def delegate(self, wanted: DelegatedAttempt) -> None:
+        """Let the other scheduler place an attempt. Idempotent on (job, attempt), also after a restart.
+
+        Once all its workers are placed, the engine's `launch` starts them. What prevents that is reported and retried.
+        """
+
+    @abstractmethod
+    async def withdraw(self, job: JobId, attempt: int) -> None:
+        """Withdraw an attempt that has not been launched; no effect where it was never delegated."""
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
     """An engine, its files, its nodes and its leadership. The parts are opened one by one, leadership first.
 
     `traits` describe what the engine can do: a job that needs more is refused before it is queued. `agents` answers the
-    agents of its workers, where it uses agents, and `node_agents` those of its nodes. `notebooks` are the servers whose
-    images and volumes jobs can share.
+    agents of its workers, where it uses agents, and `node_agents` those of its nodes. `delegation`: another scheduler
+    places the jobs. `notebooks` are the servers whose images and volumes jobs can share.
     `url` is the address at which its workers reach the service, where that is not its address on this machine.
     """
 
@@ -91,6 +113,7 @@ class Backend:
     leadership: Leadership
     agents: Agents | None = None
     node_agents: NodeAgents | None = None
+    delegation: Delegation | None = None
     notebooks: Notebooks | None = None
     traits: Traits = field(default_factory=Traits)
     url: str = ""

@@ -12,7 +12,7 @@ What must hold on every engine:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -42,15 +42,12 @@ class Traits:
     worker gets (as a device plugin does). The numbers in a placement then only count them: a number does not identify a
     GPU, and nodes have no `devices`. `images`: a job can choose the image that its workers run in. `shared_folders`:
     workers see the submitter's folders at the same paths. Without it a job has only the files that were sent.
-    `placed_by` is what decides when a job starts and on which nodes (`Kueue`); empty where the scheduler decides. Such
-    an engine has the methods `watch_placements`, `hand_over` and `take_back`.
     """
 
     shares: bool = True
     picks_gpus: bool = False
     images: bool = False
     shared_folders: bool = True
-    placed_by: str = ""
 
 
 class WorkerState(StrEnum):
@@ -122,7 +119,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class HandedOver:
+class DelegatedAttempt:
     """An attempt that another scheduler places: the workers of `launch` have no node (an empty name).
 
     They must run on nodes of these node pools, whose GPUs are of these types, and in one domain of the topology level
@@ -138,7 +135,7 @@ class HandedOver:
 
 @dataclass(frozen=True, slots=True)
 class PlacementStatus:
-    """What an engine reports of an attempt that was handed over: `nodes[rank]` once every worker has its node, and
+    """What an engine reports of a delegated attempt: `nodes[rank]` once every worker has its node, and
     until then the `reason` for which it waits."""
 
     job: JobId
@@ -207,22 +204,6 @@ class Engine(ABC):
         """Call `may_start(job, attempt)` when an attempt that could not be started may succeed if it is tried again; an
         engine that cannot know never does. It returns whether the job waits to be tried again. Called before `open`.
         """
-
-    def watch_placements(self, report: Callable[[PlacementStatus], None], handed_over: Collection[AttemptKey]) -> None:
-        """Report every change of an attempt that was handed over. Those that may have been handed over before a restart
-        stay in line for the same `hand_over` again. Called before `open`."""
-        raise NotImplementedError
-
-    async def hand_over(self, handed_over: HandedOver) -> None:
-        """Let the other scheduler place an attempt. Idempotent on (job, attempt), also after a restart.
-
-        Once all its workers are placed, `launch` starts them. What prevents that is reported and retried.
-        """
-        raise NotImplementedError
-
-    async def take_back(self, job: JobId, attempt: int) -> None:
-        """Withdraw an attempt that has not been launched; no effect where it was never handed over."""
-        raise NotImplementedError
 
     @abstractmethod
     async def launch(self, launch: Launch) -> None:

@@ -1,7 +1,7 @@
 """What blocks a workload: one dataclass for each kind, shown as JSON and as a sentence.
 
 A blocker names what must change: the project at its limit, the missing GPUs, the type that no node has. `AfterJobs`,
-`ArrayFull`, `RetryPause` and `PlacedByOthers` are the controller's, which holds those jobs back from the policy.
+`ArrayFull`, `RetryPause` and `Delegated` are the controller's, which holds those jobs back from the policy.
 """
 
 from __future__ import annotations
@@ -196,10 +196,10 @@ class RetryPause:
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedByOthers:
-    """Another scheduler of the cluster, of this name, decides when it starts."""
+class Delegated:
+    """Its placement is delegated: another scheduler, of this name, decides when it starts."""
 
-    kind: ClassVar = BlockKind.HANDED_OVER
+    kind: ClassVar = BlockKind.DELEGATED
     scheduler: str
 
 
@@ -220,7 +220,7 @@ PolicyBlocker = (
     | NoQueue
     | InTheWay
 )
-Blocker = PolicyBlocker | AfterJobs | ArrayFull | RetryPause | PlacedByOthers
+Blocker = PolicyBlocker | AfterJobs | ArrayFull | RetryPause | Delegated
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,7 @@ def _details(blocker: Blocker) -> dict[str, Any]:
             return {"array": array, "max_parallel": max_parallel, "at_once": max_parallel}  # its former name
         case RetryPause(at):
             return {"at": at}
-        case PlacedByOthers(scheduler):
+        case Delegated(scheduler):
             return {"scheduler": scheduler}
 
 

@@ -19,4 +19,4 @@ class BlockKind(StrEnum):
     ARRAY = "array"
     RETRY = "retry"
     WINDOW = "window"
-    HANDED_OVER = "handed_over"
+    DELEGATED = "delegated"

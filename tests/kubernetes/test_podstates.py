@@ -31,7 +31,7 @@ def terminated(code: int, reason: str = "Error", message: str = "") -> dict[str,
     return {"containerStatuses": [{"name": CONTAINER, "image": "any", "state": state}]}
 
 
-def handed_over(*conditions: dict[str, str], deleting: bool = False) -> dict[str, Any]:
+def delegated(*conditions: dict[str, str], deleting: bool = False) -> dict[str, Any]:
     """A pod that KAI or Kueue's default scheduler places."""
     found = pod(node="", deleting=deleting, conditions=[{"status": "True", **each} for each in conditions])
     return {**found, "spec": {"schedulerName": "kai-scheduler"}}
@@ -46,27 +46,27 @@ def disrupted(reason: str) -> dict[str, Any]:
     [
         (pod(node=""), PENDING, None, "bound"),
         (pod(), PENDING, None, ""),
-        (handed_over(), PENDING, None, ""),
+        (delegated(), PENDING, None, ""),
         (
-            handed_over({"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": "gated"}),
+            delegated({"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": "gated"}),
             *(PENDING, None, ""),
         ),
         (
-            handed_over({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/4 fit"}),
+            delegated({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/4 fit"}),
             *(PENDING, None, "0/4 fit."),
         ),
         (
-            handed_over({"type": "TerminationTarget", "message": "Preempted to accommodate b"}, deleting=True),
+            delegated({"type": "TerminationTarget", "message": "Preempted to accommodate b"}, deleting=True),
             *(PENDING, Fault.OTHERS, "Kueue stopped it: Preempted to accommodate b."),
         ),
         (
-            handed_over(
+            delegated(
                 {"type": "DisruptionTarget", "reason": "PreemptionByScheduler", "message": "reclaimed by b"},
                 deleting=True,
             ),
             *(PENDING, Fault.OTHERS, "kai-scheduler stopped it: reclaimed by b."),
         ),
-        (handed_over(deleting=True), PENDING, Fault.OTHERS, "deleted, as kai-scheduler does to make room"),
+        (delegated(deleting=True), PENDING, Fault.OTHERS, "deleted, as kai-scheduler does to make room"),
         (pod(**waiting("ContainerCreating")), PULLING, None, "image is being pulled"),
         (pod(**waiting("PodInitializing")), PULLING, None, "image is being pulled"),
         (pod(**waiting("ErrImagePull", 'failed to pull "x": not found')), LOST, Fault.JOB, "cannot be pulled"),

@@ -300,7 +300,7 @@ KUBERNETES_SETTINGS = dict.fromkeys(
     "node_agent": "kubernetes/test_installed.py::test_its_node_agent_reports_whose_processes_use_which_gpus",
     **dict.fromkeys(
         ("placement", "queues"),
-        "kubernetes/test_handover.py::test_kueue_admits_jobs_and_what_it_preempts_resumes_from_its_checkpoint",
+        "kubernetes/test_delegation.py::test_kueue_admits_jobs_and_what_it_preempts_resumes_from_its_checkpoint",
     ),
     "start_seconds": "kubernetes/test_service.py::test_a_pod_that_does_not_start_in_time_gives_its_gpus_back",
     **dict.fromkeys(

@@ -25,13 +25,11 @@ def kubernetes(setup: Setup) -> Backend:
     from scheduler.engines.kubernetes.lease import Elector, LeaseLeadership, own_namespace
     from scheduler.engines.kubernetes.nodeagents import ClusterNodeAgents
     from scheduler.engines.kubernetes.notebooks import ClusterNotebooks
-    from scheduler.engines.kubernetes.placers import placer_of
     from scheduler.engines.kubernetes.settings import Kubernetes
     from scheduler.telemetry import ReportedGpus
 
     settings = Kubernetes(config=setup.config)
     settings.check()
-    placer = placer_of(settings)
     api = Api(settings.kubeconfig, settings.context)
     reported = ReportedGpus(setup.folder.path / "telemetry", setup.folder.path / "gpu-nodes.json")
     inventory = ClusterInventory(api, settings, reported)
@@ -45,20 +43,21 @@ def kubernetes(setup: Setup) -> Backend:
         namespace = settings.namespace if elsewhere else own_namespace(settings.namespace)
         elector = Elector(calls, namespace, lease_name(settings.instance), settings.lease_seconds)
         leadership = LeaseLeadership(elector, setup.folder)
+    engine = KubernetesEngine(api, inventory, agents, settings)
     return Backend(
-        engine=KubernetesEngine(api, inventory, agents, settings),
+        engine=engine,
         files=agents.files,
         inventory=inventory,
         leadership=leadership,
         agents=agents,
         node_agents=node_agents,
+        delegation=engine.delegation,
         notebooks=ClusterNotebooks(api, settings) if settings.notebooks_namespace else None,
         traits=Traits(
-            shares=bool(settings.gpu_parts) and placer is None,
+            shares=bool(settings.gpu_parts) and engine.delegation is None,
             picks_gpus=True,
             images=settings.images,
             shared_folders=False,
-            placed_by="" if placer is None else placer.name,
         ),
         url=settings.url,
     )

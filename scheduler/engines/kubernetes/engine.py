@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from scheduler.engines.agents.agents import Agents
@@ -25,22 +25,20 @@ from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.base import (
     Engine,
     Grant,
-    HandedOver,
     Launch,
-    PlacementStatus,
     Report,
     Seat,
     WorkerState,
     WorkerStatus,
 )
 from scheduler.engines.kubernetes.api import Api, ApiError
+from scheduler.engines.kubernetes.delegation import ClusterDelegation
+from scheduler.engines.kubernetes.externalschedulers import external_scheduler
 from scheduler.engines.kubernetes.gang import Gang, gang_of, kept_of, rendezvous_of
-from scheduler.engines.kubernetes.handing import Handing
 from scheduler.engines.kubernetes.inventory import ClusterInventory
 from scheduler.engines.kubernetes.launching import Launching, within
 from scheduler.engines.kubernetes.names import pod_name
 from scheduler.engines.kubernetes.nodeviews import NodeView
-from scheduler.engines.kubernetes.placers import placer_of
 from scheduler.engines.kubernetes.podstates import PodStatus
 from scheduler.engines.kubernetes.podviews import PodView
 from scheduler.engines.kubernetes.quotas import Quotas
@@ -59,18 +57,21 @@ LINGER = 10.0
 
 
 class KubernetesEngine(Engine):
-    """The pods of one namespace of a cluster; `inventory` is open before the engine, and closed after it."""
+    """The pods of one namespace of a cluster; `inventory` is open before the engine, and closed after it. `delegation`:
+    where another scheduler places them."""
 
     def __init__(self, api: Api, inventory: ClusterInventory, agents: Agents, settings: Kubernetes) -> None:
         self._inventory = inventory
         self._agents = agents
         self._settings = settings
-        placer = placer_of(settings)
-        self._launching = Launching(api, inventory, agents, settings, placer)
-        self._handing: Handing | None = None
-        if placer is not None:
-            self._handing = Handing(api, inventory, self._launching, placer, settings.namespace, self._run)
-            agents.awaited = self._handing.awaits
+        external = external_scheduler(settings)
+        self._launching = Launching(api, inventory, agents, settings, external)
+        self.delegation: ClusterDelegation | None = None
+        if external is not None:
+            self.delegation = ClusterDelegation(
+                api, inventory, self._launching, external, settings.namespace, self._run
+            )
+            agents.awaited = self.delegation.awaits
         self._quotas = Quotas(api, settings.namespace)
         self._servers = Servers(api, inventory, settings, self._run)
         self._gangs: dict[tuple[str, int], Gang] = {}
@@ -92,9 +93,9 @@ class KubernetesEngine(Engine):
         except ApiError as error:
             raise Unavailable(f"Pods cannot be given their agent: {error}") from error
         await self._quotas.open()
-        if self._handing is not None:
+        if self.delegation is not None:
             try:
-                await self._handing.open()
+                await self.delegation.open()
             except ApiError as error:
                 raise Unavailable(f"The queues of the cluster cannot be read: {error}") from error
         self._inventory.live = self._known.__contains__
@@ -108,8 +109,8 @@ class KubernetesEngine(Engine):
         self._inventory.node_changed = lambda before, after: None
         self._settling.close()
         await self._quotas.close()
-        if self._handing is not None:
-            await self._handing.close()
+        if self.delegation is not None:
+            await self.delegation.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -117,19 +118,6 @@ class KubernetesEngine(Engine):
 
     def watch_refused(self, may_start: Callable[[JobId, int], bool]) -> None:
         self._quotas.may_start = may_start
-
-    def watch_placements(self, report: Callable[[PlacementStatus], None], handed_over: Collection[AttemptKey]) -> None:
-        assert self._handing is not None
-        self._handing.report = report
-        self._handing.keep(handed_over)
-
-    async def hand_over(self, handed_over: HandedOver) -> None:
-        assert self._handing is not None
-        self._handing.hand_over(handed_over)
-
-    async def take_back(self, job: JobId, attempt: int) -> None:
-        assert self._handing is not None
-        await self._handing.take_back(job, attempt)
 
     async def launch(self, launch: Launch) -> None:
         key = (launch.job, launch.attempt)
@@ -144,8 +132,8 @@ class KubernetesEngine(Engine):
         except BaseException:
             self._forget(gang)
             raise
-        if self._handing is not None:
-            self._handing.launched(*key)
+        if self.delegation is not None:
+            self.delegation.launched(*key)
         self._run(self._start(gang))
 
     async def stop(self, job: JobId, attempt: int, grace: float) -> None:
@@ -238,8 +226,8 @@ class KubernetesEngine(Engine):
         if pod is None or pod.worker is None or pod.status is None:
             return
         worker, status = pod.worker, pod.status
-        if worker not in self._known and self._handing is not None and self._handing.awaits(worker):
-            self._handing.see_pod(before, after)
+        if worker not in self._known and self.delegation is not None and self.delegation.awaits(worker):
+            self.delegation.see_pod(before, after)
         elif worker not in self._known:
             if self._recovered and after is not None and not (status.deleting and not pod.ended):
                 self._remove(pod)
@@ -332,8 +320,8 @@ class KubernetesEngine(Engine):
         if gang is not None and not any(plan.worker in self._known for plan in gang.plans):
             del self._gangs[worker.job, worker.attempt]
             gang.stopped.set()
-            if self._handing is not None:
-                self._run(self._handing.clear(gang.job, gang.attempt))
+            if self.delegation is not None:
+                self._run(self.delegation.clear(gang.job, gang.attempt))
             if (first := self._pod(gang.plans[0].worker)) is not None:
                 self._remove(first)
         pod = self._pod(worker)

@@ -12,18 +12,19 @@ from typing import Any
 
 from scheduler.engines.agents.agents import Agents
 from scheduler.engines.agents.tokens import Worker
-from scheduler.engines.base import HandedOver, WorkerState
+from scheduler.engines.base import DelegatedAttempt, WorkerState
 from scheduler.engines.kubernetes import manifests
+from scheduler.engines.kubernetes.affinity import Constraints, with_affinity
 from scheduler.engines.kubernetes.api import CONNECTIONS, Api, ApiError
+from scheduler.engines.kubernetes.externalschedulers import ExternalScheduler
 from scheduler.engines.kubernetes.gang import Gang
 from scheduler.engines.kubernetes.inventory import ClusterInventory
 from scheduler.engines.kubernetes.manifests import Manifest, PodPlan
 from scheduler.engines.kubernetes.names import ATTEMPT, INSTANCE, JOB, PROJECT, RANK, attempt_name, pod_name
-from scheduler.engines.kubernetes.placers import Placer
+from scheduler.engines.kubernetes.podstates import ENDED
 from scheduler.engines.kubernetes.podviews import PodView
 from scheduler.engines.kubernetes.retrying import retry_delays, with_retries
 from scheduler.engines.kubernetes.settings import Kubernetes
-from scheduler.engines.kubernetes.wishes import Wishes, placeable
 from scheduler.model import ProjectName
 
 log = logging.getLogger(__name__)
@@ -38,10 +39,15 @@ class Launching:
     """Creates, binds, ends and deletes the pods of one namespace."""
 
     def __init__(
-        self, api: Api, inventory: ClusterInventory, agents: Agents, settings: Kubernetes, placer: Placer | None
+        self,
+        api: Api,
+        inventory: ClusterInventory,
+        agents: Agents,
+        settings: Kubernetes,
+        external: ExternalScheduler | None,
     ) -> None:
         self._api = api
-        self._placer = placer
+        self._external = external
         self._inventory = inventory
         self._agents = agents
         self._settings = settings
@@ -99,7 +105,7 @@ class Launching:
         plans = [plan for plan in gang.plans if self._is_to_start(plan.worker)]
         if not plans or gang.stopped.is_set():
             return not plans
-        if self._placer is not None:
+        if self._external is not None:
             raise ApiError(404, "NotFound", "its pod was deleted after it was placed")
         for plan in plans:
             node = self._inventory.node(plan.node)
@@ -117,26 +123,27 @@ class Launching:
         await _all(self._bind(plan, uid) for plan, uid in zip(plans, uids, strict=True))
         return True
 
-    async def offer(self, gang: Gang, wanted: HandedOver, gangs: str) -> None:
-        """Create the pods of a gang, and its object at the path `gangs`, for the scheduler that places them. Raises
-        `ApiError`."""
-        placer, first, size = self._placer, gang.plans[0], len(gang.plans)
-        assert placer is not None
+    async def offer(self, gang: Gang, wanted: DelegatedAttempt, gangs: str) -> list[str]:
+        """Create the pods of a gang, and its object at the path `gangs`, for the scheduler that places them; returns
+        the UIDs of the pods. Raises `ApiError`."""
+        external, first, size = self._external, gang.plans[0], len(gang.plans)
+        assert external is not None
         name = attempt_name(gang.job, gang.attempt)
         project = ProjectName(gang.about[PROJECT])
-        wishes = Wishes.of(wanted, self._inventory, gpus=any(plan.gpus for plan in gang.plans))
+        constraints = Constraints.of(wanted, self._inventory, gpus=any(plan.gpus for plan in gang.plans))
 
         def finish(pod: Manifest) -> Manifest:
-            return placer.mark(placeable(pod, placer.scheduler, wishes, self._settings), name, project, size)
+            return external.mark(with_affinity(pod, constraints, self._settings), name, project, size)
 
         await self._ensure_agent()
         uid, new = await self._pod_of(first, gang, finish=finish)
-        await _all(self._pod_of(plan, gang, finish=finish) for plan in gang.plans[1:])
+        others = await _all(self._pod_of(plan, gang, finish=finish) for plan in gang.plans[1:])
         owners = [manifests.owner(pod_name(first.worker), uid)]
         belongings = self._belongings(gang, owners)
-        if (own := placer.gang(name, project, size, belongings[0][1]["metadata"])) is not None:
+        if (own := external.gang(name, project, size, belongings[0][1]["metadata"])) is not None:
             belongings.append((gangs, own))
         await self._create_belongings(belongings, new=new)
+        return [uid, *(each for each, _ in others)]
 
     def _belongings(self, gang: Gang, owners: Sequence[Manifest]) -> list[tuple[str, Manifest]]:
         """The other objects of an attempt, with the paths of their collections."""
@@ -186,8 +193,8 @@ class Launching:
         made = await self._create(f"{self._core}/pods", finish(manifest) if finish else manifest)
         if made is None:
             made = await self._api.get(f"{self._core}/pods/{pod_name(plan.worker)}")
-            if finish and "deletionTimestamp" in made["metadata"]:
-                raise ApiError(409, "Conflict", f"the earlier pod {pod_name(plan.worker)} is still being removed")
+            if finish and ("deletionTimestamp" in made["metadata"] or made["status"]["phase"] in ENDED):
+                raise ApiError(409, "Conflict", f"the earlier pod {pod_name(plan.worker)} is still there")
             if not _is_of(made, plan.worker, self._settings.instance):
                 raise ApiError(500, "Conflict", f"a pod {pod_name(plan.worker)} of somebody else is there")
             return made["metadata"]["uid"], False

@@ -19,6 +19,9 @@ from scheduler.model import Fault
 CONTAINER = "worker"
 """The container that the agent runs in."""
 
+ENDED = ("Succeeded", "Failed")
+"""The phases of pods that have ended."""
+
 _MISSING_IMAGE = re.compile(
     r"not found|manifest unknown|does not exist|unauthori[sz]ed|denied|authentication required|no such host in image"
     r"|no match for platform|invalid reference",
@@ -59,7 +62,7 @@ def pod_status(pod: Mapping[str, Any]) -> PodStatus:
     state = container.get("state") or {}
     deleting = "deletionTimestamp" in pod["metadata"]
     terminated = state.get("terminated")
-    if status.get("phase") in ("Succeeded", "Failed"):
+    if status.get("phase") in ENDED:
         return _over(pod, terminated or {}, deleting)
     if terminated is not None:
         return _over(pod, terminated, deleting)
@@ -160,16 +163,16 @@ def _of_the_pod(status: Mapping[str, Any]) -> tuple[str, Fault] | None:
 
 def _disruption(pod: Mapping[str, Any]) -> tuple[str, Fault] | None:
     """The cause of an end that came neither from the pod nor from the scheduler."""
-    placer = pod.get("spec", {}).get("schedulerName", SCHEDULER)
+    scheduler = pod.get("spec", {}).get("schedulerName", SCHEDULER)
     if evicted := _condition(pod, "TerminationTarget"):
         return f"Kueue stopped it: {short(evicted.get('message', '')) or 'it does not say why.'}", Fault.OTHERS
     if disrupted := _condition(pod, "DisruptionTarget"):
         reason, message = disrupted.get("reason", ""), short(disrupted.get("message", ""))
-        if reason == "PreemptionByScheduler" and placer != SCHEDULER:
-            return f"{placer} stopped it: {message or 'it does not say why.'}", Fault.OTHERS
+        if reason == "PreemptionByScheduler" and scheduler != SCHEDULER:
+            return f"{scheduler} stopped it: {message or 'it does not say why.'}", Fault.OTHERS
         return _DISRUPTIONS.get(reason, f"its pod was ended ({reason})") + ".", Fault.PLACE
-    if placer != SCHEDULER and "deletionTimestamp" in pod["metadata"]:
-        return f"its pod was deleted, as {placer} does to make room.", Fault.OTHERS
+    if scheduler != SCHEDULER and "deletionTimestamp" in pod["metadata"]:
+        return f"its pod was deleted, as {scheduler} does to make room.", Fault.OTHERS
     return None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.kubernetes.names import ATTEMPT, INSTANCE, JOB, RANK, SESSION
-from scheduler.engines.kubernetes.podstates import PodStatus, pod_status
+from scheduler.engines.kubernetes.podstates import ENDED, PodStatus, pod_status
 from scheduler.engines.kubernetes.quantities import count, mib, milli
 from scheduler.model import JobId, MiB, Milli, SessionId
 
@@ -97,7 +97,7 @@ def pod_view(pod: Object, instance: str, namespace: str, offers: GpuResources) -
         uid=metadata["uid"],
         node=spec.get("nodeName") or None,
         amounts=amounts(spec, offers),
-        ended=status.get("phase") in ("Succeeded", "Failed"),
+        ended=status.get("phase") in ENDED,
         worker=worker,
         status=None if worker is None else pod_status(pod),
         session=None if session is None else SessionId(session),

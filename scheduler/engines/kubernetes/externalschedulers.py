@@ -1,4 +1,4 @@
-"""The schedulers of a cluster that place jobs instead of this one, by what they expect of pods and their groups.
+"""The other schedulers of a cluster that can place jobs: what each expects of pods and their groups.
 
 Pure. Sources: Kueue's "Run Plain Pods" and the API reference of its `Workload`; KAI's `pkg/common/constants`, its pod
 grouper and the API of its `PodGroup`. Both place pods only that have no owners among other pods: they would group the
@@ -18,8 +18,8 @@ from scheduler.model import ProjectName
 Manifest = dict[str, Any]
 
 
-class Placer(ABC):
-    """A scheduler that pods are handed over to. `queues` names the queue of a project where it is not the project's
+class ExternalScheduler(ABC):
+    """A scheduler that placement is delegated to. `queues` names the queue of a project where it is not the project's
     name.
 
     `name` is for people. Each gang has an object of `plural` in the API group `group`, in `version` where that is not
@@ -41,7 +41,7 @@ class Placer(ABC):
 
     @abstractmethod
     def mark(self, pod: Manifest, gang: str, project: ProjectName, size: int) -> Manifest:
-        """The pod as one of `size` of this gang."""
+        """The pod, for the scheduler to place it as one of `size` of this gang."""
 
     @abstractmethod
     def gang(self, gang: str, project: ProjectName, size: int, metadata: Manifest) -> Manifest | None:
@@ -52,7 +52,7 @@ class Placer(ABC):
         return ""
 
 
-class Kueue(Placer):
+class Kueue(ExternalScheduler):
     """Kueue admits a group of pods to the local queue of their namespace, and removes the gate that it has set on each
     pod; the default scheduler places them then.
 
@@ -71,7 +71,7 @@ class Kueue(Placer):
             "kueue.x-k8s.io/pod-group-total-count": str(size),
             "kueue.x-k8s.io/retriable-in-group": "false",
         }
-        return _marked(pod, labels, annotations)
+        return _marked(pod, self.scheduler, labels, annotations)
 
     def gang(self, gang: str, project: ProjectName, size: int, metadata: Manifest) -> Manifest | None:
         return None
@@ -89,7 +89,7 @@ class Kueue(Placer):
         return next((f"{each['name']}: {each.get('message') or each['state']}" for each in waiting), "")
 
 
-class Kai(Placer):
+class Kai(ExternalScheduler):
     """The KAI scheduler places the pods of a `PodGroup` in a queue of the cluster, all or none."""
 
     name = "KAI"
@@ -99,7 +99,8 @@ class Kai(Placer):
     scheduler = "kai-scheduler"
 
     def mark(self, pod: Manifest, gang: str, project: ProjectName, size: int) -> Manifest:
-        return _marked(pod, {"kai.scheduler/queue": self.queue(project)}, {"pod-group-name": gang})
+        labels = {"kai.scheduler/queue": self.queue(project)}
+        return _marked(pod, self.scheduler, labels, {"pod-group-name": gang})
 
     def gang(self, gang: str, project: ProjectName, size: int, metadata: Manifest) -> Manifest | None:
         queue = self.queue(project)
@@ -113,14 +114,14 @@ class Kai(Placer):
         }
 
 
-def placer_of(settings: Kubernetes) -> Placer | None:
+def external_scheduler(settings: Kubernetes) -> ExternalScheduler | None:
     """The scheduler that places jobs, where that is not this one."""
-    kinds: Mapping[str, type[Placer]] = {"kueue": Kueue, "kai": Kai}
+    kinds: Mapping[str, type[ExternalScheduler]] = {"kueue": Kueue, "kai": Kai}
     kind = kinds.get(settings.placement)
     return None if kind is None else kind(settings.queues)
 
 
-def _marked(pod: Manifest, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Manifest:
+def _marked(pod: Manifest, scheduler: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Manifest:
     metadata = pod["metadata"]
     return {
         **pod,
@@ -129,6 +130,7 @@ def _marked(pod: Manifest, labels: Mapping[str, str], annotations: Mapping[str, 
             "labels": {**metadata["labels"], **labels},
             "annotations": {**metadata["annotations"], **annotations},
         },
+        "spec": {**pod["spec"], "schedulerName": scheduler},
     }
 
 

@@ -1,4 +1,4 @@
-"""What a pod says of its node where another scheduler chooses it. Pure."""
+"""The affinity of a pod that another scheduler places. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler.engines.base import HandedOver
+from scheduler.engines.base import DelegatedAttempt
 from scheduler.engines.kubernetes.inventory import ClusterInventory
 from scheduler.engines.kubernetes.names import ATTEMPT, INSTANCE, JOB, NODE_POOL
 from scheduler.engines.kubernetes.nodeviews import PRODUCT
@@ -15,12 +15,10 @@ from scheduler.engines.kubernetes.settings import Kubernetes
 Manifest = dict[str, Any]
 
 HOSTNAME = "kubernetes.io/hostname"
-NODE = "node"
-"""The level of the topology that is one node."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class Constraints:
     """The node has one of the labels of `node_pools`, or none if it may be `unlabelled`; its GPUs are of `products`
     (`None`: any), and all pods of the gang share the domain of the level `require`. `avoids` are used last."""
 
@@ -31,8 +29,8 @@ class Wishes:
     avoids: Sequence[str] = ()
 
     @classmethod
-    def of(cls, wanted: HandedOver, inventory: ClusterInventory, *, gpus: bool) -> Wishes:
-        """Those of a gang, of which some worker has GPUs or not: a node without GPUs and label is in no node pool."""
+    def of(cls, wanted: DelegatedAttempt, inventory: ClusterInventory, *, gpus: bool) -> Constraints:
+        """Those of a gang. `gpus`: a worker has some; a node without GPUs and label is in no node pool."""
         types = wanted.gpu_types
         return cls(
             node_pools=wanted.node_pools,
@@ -44,20 +42,20 @@ class Wishes:
         )
 
 
-def placeable(pod: Manifest, scheduler: str, wishes: Wishes, settings: Kubernetes) -> Manifest:
-    """The pod, for `scheduler` to place it by these wishes and by the affinity that it has already."""
+def with_affinity(pod: Manifest, constraints: Constraints, settings: Kubernetes) -> Manifest:
+    """The pod with the affinity that it has and with these constraints."""
     spec = pod["spec"]
     affinity = spec.get("affinity") or {}
-    found = {**affinity, "nodeAffinity": _node_affinity(affinity.get("nodeAffinity") or {}, wishes)}
-    if wishes.require is not None:
-        found["podAffinity"] = _together(affinity.get("podAffinity") or {}, pod, wishes.require, settings)
-    return {**pod, "spec": {**spec, "schedulerName": scheduler, "affinity": found}}
+    found = {**affinity, "nodeAffinity": _node_affinity(affinity.get("nodeAffinity") or {}, constraints)}
+    if constraints.require is not None:
+        found["podAffinity"] = _together(affinity.get("podAffinity") or {}, pod, constraints.require, settings)
+    return {**pod, "spec": {**spec, "affinity": found}}
 
 
-def _node_affinity(own: Mapping[str, Any], wishes: Wishes) -> Manifest:
-    types = [] if wishes.products is None else [_in(PRODUCT, wishes.products)]
-    terms = [[_in(NODE_POOL, wishes.node_pools), *types]]
-    if wishes.unlabelled:
+def _node_affinity(own: Mapping[str, Any], constraints: Constraints) -> Manifest:
+    types = [] if constraints.products is None else [_in(PRODUCT, constraints.products)]
+    terms = [[_in(NODE_POOL, constraints.node_pools), *types]]
+    if constraints.unlabelled:
         terms.append([{"key": NODE_POOL, "operator": "DoesNotExist"}, *types])
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     before: Sequence[Mapping[str, Any]] = (own.get(required) or {}).get("nodeSelectorTerms") or [{}]
@@ -67,7 +65,7 @@ def _node_affinity(own: Mapping[str, Any], wishes: Wishes) -> Manifest:
         for term in terms
     ]
     preferred = "preferredDuringSchedulingIgnoredDuringExecution"
-    others = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in wishes.avoids]
+    others = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in constraints.avoids]
     elsewhere = [{"weight": 100, "preference": {"matchFields": [other]}} for other in others]
     preferences = [*(own.get(preferred) or ()), *elsewhere]
     return {required: {"nodeSelectorTerms": both}, **({preferred: preferences} if preferences else {})}

@@ -1,8 +1,8 @@
-"""Jobs that another scheduler of the cluster places: the controller hands them over instead of planning them.
+"""Jobs whose placement is delegated: another scheduler of the cluster decides when they start and on which nodes.
 
 What must hold:
-- The policy does not see a waiting job that is handed over: its quotas and places in line are the other scheduler's.
-- A job that may not start (it is paused, cancelled, or waits for others) is not handed over, also after a restart.
+- The policy does not see a waiting job that is delegated: its quotas and places in line are the other scheduler's.
+- A job that may not start (it is paused, cancelled, or waits for others) is not delegated, also after a restart.
 - An attempt begins when all its workers have their nodes, and its GPUs are free in the book.
 """
 
@@ -15,7 +15,8 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from scheduler.controller.book import Book, Holdings
 from scheduler.controller.statewriter import StateWriter
 from scheduler.controller.workertracker import launch_of
-from scheduler.engines.base import Engine, HandedOver, PlacementStatus, Traits
+from scheduler.engines.backend import Delegation
+from scheduler.engines.base import DelegatedAttempt, PlacementStatus
 from scheduler.errors import RunaiError
 from scheduler.model import (
     ONE,
@@ -30,67 +31,64 @@ from scheduler.model import (
     WorkloadId,
 )
 from scheduler.policy import Action, Decision
-from scheduler.policy.blocking import PlacedByOthers
+from scheduler.policy.blocking import Delegated
 
 log = logging.getLogger(__name__)
 
 UNPLACED = NodeName("")
 
 
-class HandOver:
-    """Keeps what is handed over in step with the jobs that may start. `wake` is called when that may allow a start."""
+class DelegatedJobs:
+    """Keeps what is delegated in step with the jobs that may start; without a `delegation` there are none. `wake` is
+    called when that may allow a start."""
 
-    def __init__(self, engine: Engine, traits: Traits, writer: StateWriter, wake: Callable[[], None]) -> None:
-        self._engine = engine
+    def __init__(self, delegation: Delegation | None, writer: StateWriter, wake: Callable[[], None]) -> None:
+        self._delegation = delegation
         self._writer = writer
-        self._placed_by = traits.placed_by
         self._wake = wake
-        self._handed_over: dict[WorkloadId, int] = {}
-        """The attempt of each job that is, or before a restart was, handed over."""
+        self._attempts: dict[WorkloadId, int] = {}
+        """The attempt of each job that is, or before a restart was, delegated."""
         self._status: dict[WorkloadId, PlacementStatus] = {}
         self._asked: set[WorkloadId] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def open(self, jobs: Iterable[Job]) -> None:
         """Continue after a restart with these jobs; called before the engine is opened."""
-        if self._placed_by:
-            self._handed_over = {job.id: _next(job) for job in jobs if job.state is JobState.QUEUED}
-            keys = [AttemptKey((JobId(job), attempt)) for job, attempt in self._handed_over.items()]
-            self._engine.watch_placements(self._report, keys)
+        if self._delegation is not None:
+            self._attempts = {job.id: _next(job) for job in jobs if job.state is JobState.QUEUED}
+            keys = [AttemptKey((JobId(job), attempt)) for job, attempt in self._attempts.items()]
+            self._delegation.watch(self._report, keys)
 
     def close(self) -> None:
         for task in self._tasks:
             task.cancel()
 
     def decisions(self, jobs: Iterable[Job], blocked: Collection[WorkloadId]) -> dict[WorkloadId, Decision]:
-        """What the jobs that are handed over wait for; empty where the scheduler places jobs itself."""
-        if not self._placed_by:
+        """What the jobs that are delegated wait for."""
+        if self._delegation is None:
             return {}
+        scheduler = self._delegation.scheduler
         waiting = (job for job in jobs if job.state is JobState.QUEUED and job.id not in blocked)
-        return {job.id: self.decision(job) for job in waiting}
-
-    def decision(self, job: Job) -> Decision:
-        status = self._status.get(job.id)
-        known = status is not None and status.attempt == _next(job) and status.reason
-        reason = known or f"{self._placed_by} decides when it starts."
-        return Decision(Action.WAIT, reason, blocked_by=PlacedByOthers(self._placed_by))
+        return {job.id: self._decision(job, scheduler) for job in waiting}
 
     def update(self, held_back: Mapping[WorkloadId, Decision], book: Book) -> None:
-        """Hand over the jobs whose `decisions` these are, and take back those that may not start any more."""
-        waiting = {id for id, decision in held_back.items() if isinstance(decision.blocked_by, PlacedByOthers)}
-        for id, attempt in list(self._handed_over.items()):
+        """Delegate the jobs whose `decisions` these are, and withdraw those that may not start any more."""
+        if self._delegation is None:
+            return
+        waiting = {id for id, decision in held_back.items() if isinstance(decision.blocked_by, Delegated)}
+        for id, attempt in list(self._attempts.items()):
             job = book.jobs.get(id)
             started = job is not None and job.state.holds_gpus and len(job.attempts) == attempt
             if started or id not in waiting or job is None or _next(job) != attempt:
                 self._forget(id)
                 if not started:
-                    self._run(self._engine.take_back(JobId(id), attempt))
+                    self._run(self._delegation.withdraw(JobId(id), attempt))
         for id in waiting:
             if id not in self._asked:
                 job = book.jobs[id]
                 self._asked.add(id)
-                self._handed_over[id] = _next(job)
-                self._run(self._send(_order(job, book.pool)))
+                self._attempts[id] = _next(job)
+                self._run(self._delegate(self._delegation, _wanted(job, book.pool)))
 
     def placed(self, book: Book, holdings: Holdings) -> Iterable[tuple[Job, tuple[WorkerPlacement, ...]]]:
         """The jobs whose workers have their nodes, with their GPUs, which are taken from `holdings`."""
@@ -102,24 +100,29 @@ class HandOver:
             if placement := holdings.number(list(zip(status.nodes, gpus, strict=True))):
                 yield job, placement
 
-    async def _send(self, handed_over: HandedOver) -> None:
-        """Hand over a job once it is durable that it waits."""
-        job, attempt = handed_over.launch.job, handed_over.launch.attempt
+    def _decision(self, job: Job, scheduler: str) -> Decision:
+        status = self._status.get(job.id)
+        known = status is not None and status.attempt == _next(job) and status.reason
+        return Decision(Action.WAIT, known or f"{scheduler} decides when it starts.", blocked_by=Delegated(scheduler))
+
+    async def _delegate(self, delegation: Delegation, wanted: DelegatedAttempt) -> None:
+        """Delegate a job once it is durable that it waits."""
+        job, attempt = wanted.launch.job, wanted.launch.attempt
         try:
             await self._writer.durable()
         except RunaiError:
             self._asked.discard(job)  # it is planned again
         else:
-            if self._handed_over.get(job) == attempt:
-                await self._engine.hand_over(handed_over)
+            if self._attempts.get(job) == attempt:
+                await delegation.delegate(wanted)
 
     def _report(self, status: PlacementStatus) -> None:
-        if self._handed_over.get(status.job) == status.attempt and self._status.get(status.job) != status:
+        if self._attempts.get(status.job) == status.attempt and self._status.get(status.job) != status:
             self._status[status.job] = status
             self._wake()
 
     def _forget(self, id: WorkloadId) -> None:
-        del self._handed_over[id]
+        del self._attempts[id]
         self._status.pop(id, None)
         self._asked.discard(id)
 
@@ -131,7 +134,7 @@ class HandOver:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("A job could not be handed over to %s.", self._placed_by, exc_info=error)
+            log.error("A job could not be delegated or withdrawn.", exc_info=error)
 
 
 def _next(job: Job) -> int:
@@ -145,10 +148,10 @@ def _unplaced(job: Job) -> tuple[WorkerPlacement, ...]:
     return tuple(WorkerPlacement(UNPLACED, tuple(range(shape.gpus // ONE))) for shape in shapes)
 
 
-def _order(job: Job, pool: Pool) -> HandedOver:
+def _wanted(job: Job, pool: Pool) -> DelegatedAttempt:
     request = job.request
     training = tuple(each.name for each in pool.node_pools if each.environment is Environment.TRAIN)
-    return HandedOver(
+    return DelegatedAttempt(
         launch_of(job, _next(job), _unplaced(job), {}),
         node_pools=training if request.node_pools is None else request.node_pools,
         gpu_types=request.gpu_types,

@@ -88,7 +88,7 @@ def kai(cluster: Cluster) -> Iterator[Cluster]:
     cluster.kubectl("delete", "--wait=false", "-f", str(definitions))
 
 
-def test_kai_places_the_pods_of_a_group_and_takes_them_back(
+def test_kai_places_the_pods_of_a_group_and_stops_them(
     kai: Cluster, kwok: Kwok, namespace: str, tmp_path: Path
 ) -> None:
     service = KubernetesService(tmp_path, kai, namespace)
