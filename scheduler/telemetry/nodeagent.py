@@ -17,6 +17,8 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http.client import HTTPException
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -41,7 +43,11 @@ UNUSABLE = (413, 422)
 """Statuses with which the same samples would be answered again."""
 
 PATIENCE = 10.0
-"""Seconds until an unanswered request is repeated."""
+"""Seconds until an unanswered request fails."""
+
+LONGEST = 60.0
+"""The most seconds between two requests while the scheduler accepts no samples: each pause is twice the one before, so
+that many agents do not keep a busy scheduler busy."""
 
 NO_GPUS = 60.0
 """Seconds between two searches for GPUs where there are none, or their driver does not answer."""
@@ -68,7 +74,9 @@ class Sender:
         self._run = secrets.token_hex(16)
         self._numbered = 0
         self._kept: deque[Taken] = deque(maxlen=KEPT)
+        self._lost: set[str] = set()
         self._due = 0.0
+        self._pause = EVERY
         self._refusal = ""
 
     def add(self, samples: Mapping[str, GpuSample | None]) -> None:
@@ -76,20 +84,23 @@ class Sender:
         self._numbered += 1
         gpus = [_as_json(device, sample) for device, sample in samples.items()]
         self._kept.append(Taken(self._numbered, time.monotonic(), gpus))
-        if any(sample is None or sample.xids for sample in samples.values()):
+        lost = {device for device, sample in samples.items() if sample is None}
+        if lost != self._lost or any(sample is not None and sample.xids for sample in samples.values()):
             self._due = 0.0  # at once: a GPU may fail
+        self._lost = lost
 
     def send(self) -> None:
         """Send what has been kept, if it is time."""
         while self._kept and time.monotonic() >= self._due:
-            first = [self._kept[n] for n in range(min(AT_ONCE, len(self._kept)))]
+            first = list(islice(self._kept, AT_ONCE))
             every = self._post(first)
             if every is None:
-                self._due = time.monotonic() + EVERY
+                self._due = time.monotonic() + self._pause
+                self._pause = min(2 * self._pause, LONGEST)
                 return
-            for each in first:
-                if self._kept and self._kept[0] is each:
-                    self._kept.popleft()
+            self._pause = EVERY
+            for _ in first:
+                self._kept.popleft()
             if not self._kept:
                 self._due = time.monotonic() + every
 
@@ -102,7 +113,7 @@ class Sender:
             headers = {"Authorization": f"Bearer {self._token.read_text().strip()}", "Content-Type": "application/json"}
             with urlopen(Request(self._url, body, headers), timeout=PATIENCE) as answer:
                 every = float(json.load(answer)["every"])
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, HTTPException, ValueError, KeyError) as error:
             said = f"{error.code} {error.reason}" if isinstance(error, HTTPError) else str(error)
             if said != self._refusal:
                 _log.warning("The scheduler at %s does not accept samples (%s).", self._url, said)

@@ -45,7 +45,8 @@ class Reading:
 
 @dataclass(slots=True)
 class ReportedNode:
-    """`devices` in the driver's order; `failures` by device. `number` is that of the latest reading of a `run`."""
+    """`devices` in the driver's order; `failures` by device. `number` is that of the latest reading of a `run`, and
+    `heard` when its agent reported since the start of the scheduler (0: it has not)."""
 
     devices: tuple[str, ...] = ()
     failures: Mapping[str, str] = field(default_factory=dict)
@@ -108,7 +109,8 @@ class ReportedGpus:
     @property
     def every(self) -> float:
         """Seconds until an agent sends its next request."""
-        return min(LONGEST, max(SHORTEST, len(self._nodes) / PER_SECOND))
+        reporting = sum(node.heard > 0 for node in self._nodes.values())
+        return min(LONGEST, max(SHORTEST, reporting / PER_SECOND))
 
     def forget(self, name: str) -> None:
         """A node has left the cluster."""

@@ -20,7 +20,7 @@ import yaml
 from tests.kubernetes.chart import CHART, NEEDED, Refused, Values, helm, rendered
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.kwok import Kwok
-from tests.kubernetes.programs import eventually
+from tests.kubernetes.programs import eventually, find
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "install-on-kubernetes.md"
 EVERYTHING: Values = {
@@ -104,22 +104,14 @@ def test_two_replicas_share_a_volume_and_may_elect_a_leader_and_nothing_more(tmp
         rendered(tmp_path, {**NEEDED, "replicas": 2})
 
 
-@pytest.mark.parametrize(
-    ("placement", "group", "resource", "verbs"),
-    [
-        ("kueue", "kueue.x-k8s.io", "workloads", ["list", "watch", "delete"]),
-        ("kai", "scheduling.run.ai", "podgroups", ["create", "delete"]),
-    ],
-)
-def test_handing_placement_over_needs_the_objects_of_gangs_and_nothing_more(
-    tmp_path: Path, placement: str, group: str, resource: str, verbs: list[str]
+@pytest.mark.parametrize("placement", ["kueue", "kai"])
+def test_a_scheduler_that_delegates_placement_has_other_rights_and_knows_the_queues(
+    tmp_path: Path, placement: str
 ) -> None:
     values = {**NEEDED, "placement": {"scheduler": placement, "queues": {"Team A": "team-a"}}}
     before, after = rendered(tmp_path, NEEDED), rendered(tmp_path, values)
     config = json.loads(after["ConfigMap/runai"]["data"]["jupyter_runai_config.json"])["Kubernetes"]
     assert (config["placement"], config["queues"]) == (placement, {"Team A": "team-a"})
-    own = {"apiGroups": [group], "resources": [resource], "verbs": verbs}
-    assert after["Role/runai"]["rules"] == [*before["Role/runai"]["rules"], own]
     changed = {name for name in after if after[name] != before.get(name)}
     assert changed == {"ConfigMap/runai", "Role/runai", "Deployment/runai"}, "its pod restarts"
 
@@ -196,10 +188,15 @@ class Release:
     folder: Path
     namespace: str
     api: httpx.Client
+    values: Values
 
     @property
     def jobs(self) -> str:
         return f"{self.namespace}-jobs"
+
+    def upgrade(self, values: Values) -> None:
+        options = ("runai", str(CHART), f"--namespace={self.namespace}")
+        helm(self.folder, "upgrade", *options, values=values, cluster=self.cluster)
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +206,7 @@ def release(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
         values = {**NEEDED, "notebooks": {"namespace": namespace}, "nodeAgent": {"enabled": True}}
         helm(folder, "install", "runai", str(CHART), f"--namespace={namespace}", values=values, cluster=cluster)
         with cluster.client(cluster.token_of(namespace, "runai")) as api:
-            yield Release(cluster, folder, namespace, api)
+            yield Release(cluster, folder, namespace, api, values)
         with contextlib.suppress(Refused):  # a test may have uninstalled it
             helm(folder, "uninstall", "runai", f"--namespace={namespace}", cluster=cluster)
         for each in ("jobs", "nodes"):
@@ -307,6 +304,40 @@ def test_the_service_account_may_do_nothing_else(release: Release) -> None:
     assert _rights(release.cluster, release.api, places) == ALLOWED
 
 
+@pytest.fixture
+def others(cluster: Cluster) -> Iterator[None]:
+    """The resource definitions of Kueue and KAI."""
+    built = find("kueue").parent
+    files = ("-f", str(built / "kueue-config" / "crd" / "bases"), "-f", str(built / "kai-crds"))
+    cluster.kubectl("apply", "--server-side", *files)
+    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *files)
+    yield
+    cluster.kubectl("delete", *files)
+
+
+@pytest.mark.parametrize(
+    ("placement", "path", "verbs"),
+    [
+        ("kueue", "kueue.x-k8s.io/v1beta2 workloads", {"list", "watch", "delete"}),
+        ("kai", "scheduling.run.ai/v2alpha2 podgroups", {"create", "delete"}),
+    ],
+)
+def test_where_others_place_jobs_it_has_the_objects_of_their_gangs_and_may_not_bind(
+    release: Release, others: None, placement: str, path: str, verbs: set[str]
+) -> None:
+    places = {None: "", "jobs": release.jobs, "release": release.namespace}
+    version, resource = path.split()
+    none = f"/apis/{version}/namespaces/{release.jobs}/{resource}/none"
+    own = {("jobs", resource, verb) for verb in verbs}
+    release.upgrade({**release.values, "placement": {"scheduler": placement}})
+    try:
+        eventually("its new rights are in force", lambda: release.api.delete(none).status_code == 404)
+        assert _rights(release.cluster, release.api, places) == ALLOWED - {("jobs", "pods/binding", "create")} | own
+    finally:
+        release.upgrade(release.values)
+        eventually("they are withdrawn", lambda: release.api.delete(none).status_code == 403)
+
+
 def test_the_node_agents_account_has_no_rights(release: Release) -> None:
     token = release.cluster.token_of(f"{release.namespace}-nodes", "runai-node-agent")
     with release.cluster.client(token) as api:
@@ -337,14 +368,13 @@ def _rights(cluster: Cluster, api: httpx.Client, places: Mapping[str | None, str
     return {(p, r, v) for (p, _, r, v), yes in zip(questions, answers, strict=True) if yes}
 
 
-def _resources(cluster: Cluster) -> Iterator[tuple[str, str, bool]]:
+def _resources(cluster: Cluster) -> set[tuple[str, str, bool]]:
     """Every resource and subresource of the API server: its group, its name, whether it is namespaced."""
     groups = cluster.api.get("/apis").json()["groups"]
-    versions = [group["preferredVersion"]["groupVersion"] for group in groups]
-    for path, group in (("/api/v1", ""), *((f"/apis/{version}", version.split("/")[0]) for version in versions)):
-        for resource in cluster.api.get(path).json()["resources"]:
-            if resource["name"] not in EVERYBODYS:
-                yield group, resource["name"], resource["namespaced"]
+    versions = [version["groupVersion"] for group in groups for version in group["versions"]]
+    paths = [("/api/v1", ""), *((f"/apis/{version}", version.split("/")[0]) for version in versions)]
+    found = [(group, each) for path, group in paths for each in cluster.api.get(path).json()["resources"]]
+    return {(group, each["name"], each["namespaced"]) for group, each in found if each["name"] not in EVERYBODYS}
 
 
 def test_other_namespaces_and_other_nodes_are_closed(release: Release) -> None:
@@ -359,13 +389,8 @@ def test_other_namespaces_and_other_nodes_are_closed(release: Release) -> None:
 
 def test_an_upgrade_applies_values_and_uninstalling_keeps_jobs_and_state(release: Release) -> None:
     options = ("runai", f"--namespace={release.namespace}")
-    values = {
-        **NEEDED,
-        "pool": {"projects": [{"name": "default", "members": ["*"]}]},
-        "notebooks": {"namespace": release.namespace},
-        "nodeAgent": {"enabled": True},
-    }
-    helm(release.folder, "upgrade", options[0], str(CHART), options[1], values=values, cluster=release.cluster)
+    values = {**release.values, "pool": {"projects": [{"name": "default", "members": ["*"]}]}}
+    release.upgrade(values)
     config = f"/api/v1/namespaces/{release.namespace}/configmaps/runai"
     assert "default" in release.cluster.api.get(config).json()["data"]["pool.yaml"]
     helm(release.folder, "uninstall", *options, cluster=release.cluster)

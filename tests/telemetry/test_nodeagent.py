@@ -81,20 +81,25 @@ def test_samples_are_kept_until_the_scheduler_accepts_them(tmp_path: Path) -> No
     scheduler = Scheduler()
     with scheduler.running():
         sender = Sender(scheduler.url, token)
-        scheduler.statuses = [503, 200, 422]
+        scheduler.statuses = [503, 503, 200, 422]
         for _ in range(AT_ONCE + 1):
             sender.add({"GPU-0": GpuSample(utilisation=0.5), "GPU-1": None})
         sender.send()  # not accepted: it tries again later
+        sender.add({"GPU-0": GpuSample(), "GPU-1": None})
+        sender.send()  # not yet
+        sender.add({"GPU-0": GpuSample(), "GPU-1": GpuSample()})
+        sender.send()  # at once, because a GPU has come back; not accepted either
         token.write_text("second\n")
         sender.add({"GPU-0": GpuSample(xids=(79,)), "GPU-1": None})
         sender.send()  # at once, because a GPU may fail; the last piece is answered as unusable
-        sender.add({"GPU-0": GpuSample(), "GPU-1": None})
+        sender.add({"GPU-0": GpuSample(), "GPU-1": GpuSample()})
         sender.send()
     numbers = [[each["number"] for each in body["samples"]] for body in scheduler.sent]
     first = [*range(1, AT_ONCE + 1)]
-    assert numbers == [first, first, [AT_ONCE + 1, AT_ONCE + 2], [AT_ONCE + 3]]
-    assert scheduler.tokens == ["Bearer first", *["Bearer second"] * 3]
-    last = scheduler.sent[2]["samples"][-1]["gpus"]
+    rest = [AT_ONCE + n for n in range(1, 5)]
+    assert numbers == [first, first, first, rest, [AT_ONCE + 5]]
+    assert scheduler.tokens == [*["Bearer first"] * 2, *["Bearer second"] * 3]
+    last = scheduler.sent[3]["samples"][-1]["gpus"]
     assert [gpu["device"] for gpu in last] == ["GPU-0", "GPU-1"]
     assert last[0]["xids"] == [79]
     assert last[1] == {"device": "GPU-1", "lost": True}
