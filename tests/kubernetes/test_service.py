@@ -148,18 +148,34 @@ def test_an_unknown_pod_is_removed_at_start(service: KubernetesService, node: No
     service.leaves_nothing()
 
 
-def test_a_stopped_job_saves_its_state_and_resumes(service: KubernetesService) -> None:
-    service.start()
+def begun(service: KubernetesService) -> JobView:
+    """A job that does not stop before it has saved its state."""
     job = service.submit(*python(STUBBORN))
     service.runs(job)
     until(lambda: "first" in service.log_of_now(job))
+    return job
+
+
+def paused(service: KubernetesService) -> JobView:
+    job = begun(service)
     with service.client() as client:
         client.pause(job.id)
         until(lambda: client.job(job.id).state == "paused")
-        service.leaves_nothing()
+    return job
+
+
+def resumes(service: KubernetesService, job: JobView) -> None:
+    with service.client() as client:
         client.resume(job.id)
     assert service.ended(job).state == "succeeded"
     assert service.log_of(job) == "again\n"
+
+
+def test_a_stopped_job_saves_its_state_and_resumes(service: KubernetesService) -> None:
+    service.start()
+    job = paused(service)
+    service.leaves_nothing()
+    resumes(service, job)
 
 
 def test_checkpoint_volume_keeps_the_checkpoints_of_each_job_and_only_their_time_is_uploaded(
@@ -171,30 +187,21 @@ def test_checkpoint_volume_keeps_the_checkpoints_of_each_job_and_only_their_time
     with service.config.open("a") as config:
         config.write(f"c.Kubernetes.checkpoint_volume = {{'hostPath': {{'path': {str(volume)!r}}}}}\n")
     service.start()
-    job = service.submit(*python(STUBBORN))
-    service.runs(job)
-    until(lambda: "first" in service.log_of_now(job))
-    with service.client() as client:
-        client.pause(job.id)
-        until(lambda: client.job(job.id).state == "paused")
-        state = volume / job.id / "state"
-        assert [path.name for path in volume.iterdir()] == [job.id]
-        assert state.read_text() == "saved"
-        (mark,) = (service.folder.path / "jobs" / job.id / "checkpoint").iterdir()
-        assert json.loads(mark.read_text()) == {"files": 1, "bytes": 5}
-        assert abs(mark.stat().st_mtime - state.stat().st_mtime) < 1e-3
-        client.resume(job.id)
-    assert service.ended(job).state == "succeeded"
-    assert service.log_of(job) == "again\n"
+    job = paused(service)
+    state = volume / job.id / "state"
+    assert [path.name for path in volume.iterdir()] == [job.id]
+    assert state.read_text() == "saved"
+    (mark,) = (service.folder.path / "jobs" / job.id / "checkpoint").iterdir()
+    assert json.loads(mark.read_text()) == {"files": 1, "bytes": 5}
+    assert abs(mark.stat().st_mtime - state.stat().st_mtime) < 1e-3
+    resumes(service, job)
 
 
 def test_a_job_whose_pod_is_evicted_by_others_is_queued_again_and_loses_nothing(
     service: KubernetesService, node: Node
 ) -> None:
     service.start()
-    job = service.submit(*python(STUBBORN))
-    service.runs(job)
-    until(lambda: "first" in service.log_of_now(job))
+    job = begun(service)
     (pod,) = service.objects("pods")
     name = pod["metadata"]["name"]
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
