@@ -229,6 +229,8 @@ def _fits_one_worker(shape: Shape, nodes: Sequence[Node]) -> None:
         most = max(ONE // node.gpu_parts for node in nodes)
         there = "only whole GPUs are available" if most == ONE else f"the largest part of a GPU is {most / ONE:g}"
         raise Invalid(f"A worker asks for {shape.gpus / ONE:g} of a GPU, and in its node pools {there}.", field="gpus")
+    if shape.gpus >= ONE and not any(node.gpus for node in nodes):
+        raise Invalid("There are no GPUs in its node pools.", field="gpus")
     if shape.gpus >= ONE and not any(node.gpus and node.gpu_parts <= 1 for node in nodes):
         raise Invalid(
             "The GPUs in its node pools are only available in parts; ask for a fraction of one.", field="gpus"

@@ -304,15 +304,13 @@ def test_the_service_account_may_do_nothing_else(release: Release) -> None:
     assert _rights(release.cluster, release.api, places) == ALLOWED
 
 
-@pytest.fixture
-def others(cluster: Cluster) -> Iterator[None]:
-    """The resource definitions of Kueue and KAI."""
+@pytest.fixture(scope="module")
+def others(cluster: Cluster) -> None:
+    """The resource definitions of Kueue and KAI. They stay: to delete them takes minutes."""
     built = find("kueue").parent
     files = ("-f", str(built / "kueue-config" / "crd" / "bases"), "-f", str(built / "kai-crds"))
     cluster.kubectl("apply", "--server-side", *files)
     cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *files)
-    yield
-    cluster.kubectl("delete", *files)
 
 
 @pytest.mark.parametrize(

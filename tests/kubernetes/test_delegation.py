@@ -99,10 +99,16 @@ def test_kai_places_the_pods_of_a_group_and_stops_them(
     def pods() -> list[dict[str, Any]]:
         return sorted(service.objects("pods"), key=lambda pod: str(pod["metadata"]["name"]))
 
-    def patch(pod: dict[str, Any], *conditions: dict[str, str]) -> None:
+    def patch(pod: dict[str, Any], *conditions: dict[str, str], **status: str) -> None:
         path = f"{service.path}/pods/{pod['metadata']['name']}/status"
         headers = {"Content-Type": "application/strategic-merge-patch+json"}
-        assert kai.api.patch(path, json={"status": {"conditions": conditions}}, headers=headers).is_success
+        body = {"status": {"conditions": conditions, **status}}
+        assert kai.api.patch(path, json=body, headers=headers).is_success
+
+    def other_than(*before: dict[str, Any]) -> list[dict[str, Any]] | None:
+        """All pods of the gang, if none of them is one of these."""
+        found, known = pods(), {pod["metadata"]["uid"] for pod in before}
+        return found if len(found) == 2 and known.isdisjoint(pod["metadata"]["uid"] for pod in found) else None
 
     try:
         with kwok.nodes(1, labels={"nvidia.com/gpu.product": "NVIDIA-H100"}) as (node,):
@@ -132,6 +138,13 @@ def test_kai_places_the_pods_of_a_group_and_stops_them(
             full = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "Queue is full"}
             patch(first, full)
             until(lambda: reason(service, job, "KAI: Queue is full."))
+
+            kai.api.delete(f"{service.path}/pods/{second['metadata']['name']}")
+            left = first, second = until(lambda: other_than(first, second))
+            service.kill()
+            patch(second, phase="Failed")
+            service.start()
+            first, second = until(lambda: other_than(*left))
 
             for pod in (first, second):
                 name = pod["metadata"]["name"]
