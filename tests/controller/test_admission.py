@@ -230,7 +230,7 @@ def test_what_could_never_run_is_refused(request_: Request, field: str, sentence
 
 
 def test_a_pool_without_gpus_says_so() -> None:
-    with pytest.raises(Invalid, match="There are no GPUs in its node pools."):
+    with pytest.raises(Invalid, match="There are no GPUs in its node pools"):
         admit_job(asks(gpus=1), PROGRAM, POOL, NODES[:1])
 
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 
 from scheduler.engines.agents.tokens import Tokens, Worker
-from scheduler.model import JobId
+from scheduler.engines.base import DelegatedAttempt
+from scheduler.engines.kubernetes import externalschedulers
+from scheduler.engines.kubernetes.delegation import ClusterDelegation
+from scheduler.engines.kubernetes.gang import Gang
+from scheduler.engines.kubernetes.names import pod_name
+from scheduler.engines.kubernetes.podviews import WHOLE, Part, PodView
+from scheduler.model import JobId, NodePoolName, WorkerPlacement
 from scheduler.schema import JobView
 from tests.app.conftest import end_all, until
+from tests.engines.workplace import launch
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.kueue import GPU, Kueue, running_kueue
 from tests.kubernetes.kwok import Kwok
@@ -190,3 +198,48 @@ def foreign(name: str, queue: str, gpus: int) -> dict[str, Any]:
     container = {"name": "any", "image": "tests.local/none", "resources": {"limits": {GPU: gpus}}}
     labels = {"kueue.x-k8s.io/queue-name": queue}
     return {"metadata": {"name": name, "labels": labels}, "spec": {"containers": [container]}}
+
+
+class SlowPods:
+    """In the place of `Launching`, of the cluster, and of the views of its objects: pods are deleted when `deleted` is
+    set."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.deleted = asyncio.Event()
+
+    def part(self, worker: WorkerPlacement) -> Part:
+        return WHOLE
+
+    def ours(self) -> list[PodView]:
+        return []
+
+    def pod(self, worker: Worker) -> None:
+        return None
+
+    async def offer(self, gang: Gang, wanted: DelegatedAttempt, path: str) -> list[str]:
+        self.names |= {pod_name(plan.worker) for plan in gang.plans}
+        return []
+
+    async def withdraw(self, names: list[str]) -> None:
+        await self.deleted.wait()
+        self.names -= set(names)
+
+    async def delete(self, path: str) -> None:
+        pass
+
+
+async def test_a_job_that_is_resumed_while_it_is_withdrawn_is_in_line_again() -> None:
+    pods, work = SlowPods(), list[Coroutine[Any, Any, Any]]()
+    slow = cast(Any, pods)
+    delegation = ClusterDelegation(slow, slow, slow, externalschedulers.Kueue({}), "jobs", work.append)
+    wanted = DelegatedAttempt(launch("j", ("true",)), (NodePoolName("train"),))
+    await delegation.delegate(wanted)
+    withdrawn = asyncio.create_task(delegation.withdraw(JobId("j"), 1))
+    await asyncio.sleep(0)
+    again = asyncio.create_task(delegation.delegate(wanted))
+    await asyncio.sleep(0)
+    pods.deleted.set()
+    await asyncio.gather(withdrawn, again)
+    await asyncio.gather(*work)
+    assert pods.names == {"runai-j-1-0"}
