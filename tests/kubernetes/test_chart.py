@@ -314,17 +314,17 @@ def others(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("placement", "path", "verbs"),
+    ("placement", "version", "resource", "verbs"),
     [
-        ("kueue", "kueue.x-k8s.io/v1beta2 workloads", {"list", "watch", "delete"}),
-        ("kai", "scheduling.run.ai/v2alpha2 podgroups", {"create", "delete"}),
+        ("kueue", "kueue.x-k8s.io/v1beta2", "workloads", {"list", "watch", "delete"}),
+        ("kai", "scheduling.run.ai/v2alpha2", "podgroups", {"create", "delete"}),
     ],
+    ids=["kueue", "kai"],
 )
 def test_where_others_place_jobs_it_has_the_objects_of_their_gangs_and_may_not_bind(
-    release: Release, others: None, placement: str, path: str, verbs: set[str]
+    release: Release, others: None, placement: str, version: str, resource: str, verbs: set[str]
 ) -> None:
     places = {None: "", "jobs": release.jobs, "release": release.namespace}
-    version, resource = path.split()
     none = f"/apis/{version}/namespaces/{release.jobs}/{resource}/none"
     own = {("jobs", resource, verb) for verb in verbs}
     release.upgrade({**release.values, "placement": {"scheduler": placement}})
