@@ -45,7 +45,8 @@ def prepare(file: Path) -> None:
     """Create an empty database where there is none, readable only by its owner. Raises `Unavailable` for an empty file,
     and for one with several names: SQLite keeps a log beside each name, and loses what is in the other logs.
 
-    It is complete and on the disk before it gets its name: an empty file with that name has lost its content.
+    It is complete and on the disk before it gets its name: an empty file with that name has lost its content. What can
+    be read of an existing one is on the disk, too.
     """
     if file.exists():
         if file.stat().st_nlink > 1:
@@ -57,6 +58,8 @@ def prepare(file: Path) -> None:
             file.chmod(0o600)
         if file.stat().st_size < _SMALLEST_PAGE:  # SQLite would treat it as new
             raise damaged(file, "it is empty or cut short")
+        with contextlib.suppress(FileNotFoundError):  # what a killed scheduler wrote last may not be on the disk yet
+            sync(file.with_name(f"{file.name}-wal"))
         return
     fresh = file.with_name(f"{file.name}.new")
     fresh.unlink(missing_ok=True)

@@ -1,8 +1,13 @@
 """A machine whose power can be cut: one disk with an ext4 file system, and processes.
 
-The file system is a file mounted in its own mount namespace, with another boot id at every start. The cut is
-`EXT4_IOC_SHUTDOWN` without flushing the journal: from that instant nothing reaches the disk. Then every process of the
-namespace is killed, and the next start replays the journal as after a real power cut.
+The file system is a file mounted in its own mount namespace, with another boot id at every start. The cut kills the
+scheduler, and in the same instant `EXT4_IOC_SHUTDOWN` stops the disk without flushing the journal: from then on nothing
+reaches it. Then every other process of the namespace is killed, and the next start replays the journal as after a real
+power cut.
+
+The scheduler must not outlive its disk. The kernel does not promise that an `fsync` under way fails when a file system
+is shut down: if its transaction has been given up before it waits for it, it returns success, and the scheduler would
+acknowledge what is lost. On a machine without power it acknowledges nothing.
 """
 
 from __future__ import annotations
@@ -43,10 +48,10 @@ class Machine:
         self.folder = folder
         self.log = folder / "log"
         self._image = folder / "disk"
-        self._point = folder / "mounted"
+        self.point = folder / "mounted"
         self._boot = folder / "boot_id"
         self._process: subprocess.Popen[bytes] | None = None
-        self._point.mkdir()
+        self.point.mkdir()
         with self._image.open("wb") as image:
             image.truncate(megabytes * 2**20)
         _need("mkfs.ext4", "-q", "-F", str(self._image))
@@ -57,7 +62,7 @@ class Machine:
     def disk(self) -> Path:
         """The mounted file system, seen from outside its namespace."""
         assert self._process is not None
-        return Path(f"/proc/{self._process.pid}/root{self._point}")
+        return Path(f"/proc/{self._process.pid}/root{self.point}")
 
     @property
     def state(self) -> StateFolder:
@@ -69,7 +74,7 @@ class Machine:
         before = self.log.stat().st_size if self.log.exists() else 0
         ready, told = os.pipe()
         script = _BOOT.replace("exec", f"echo >&{told}; exec {told}>&-; exec")
-        arguments = ["sh", str(self._image), str(self._point), str(self._boot), *command]
+        arguments = ["sh", str(self._image), str(self.point), str(self._boot), *command]
         ours = {name: value for name, value in os.environ.items() if not name.startswith(("RUNAI_", "COV_"))}
         with self.log.open("ab") as log, open(ready, "rb") as line:
             self._process = subprocess.Popen(
@@ -89,7 +94,7 @@ class Machine:
     def start(self) -> None:
         """Boot and start a scheduler; does not wait until it is ready."""
         self.run(
-            *(sys.executable, "-m", "scheduler.service.app", f"--state-dir={self._point / 'state'}"),
+            *(sys.executable, "-m", "scheduler.service.app", f"--state-dir={self.point / 'state'}"),
             *("--auth=token", "--ip=127.0.0.1", "--declared-gpus=8"),
         )
 
@@ -106,11 +111,12 @@ class Machine:
             time.sleep(0.01)
 
     def cut(self) -> None:
-        """Cut the power: unwritten data is lost, and all processes are killed."""
+        """Cut the power: all processes are killed, and unwritten data is lost."""
         assert self._process is not None
         namespace = os.readlink(f"/proc/{self._process.pid}/ns/mnt")
         disk = os.open(self.disk, os.O_RDONLY)
         try:
+            self._process.kill()  # the open folder keeps the disk mounted
             fcntl.ioctl(disk, _EXT4_IOC_SHUTDOWN, _NO_LOG_FLUSH)
         finally:
             os.close(disk)

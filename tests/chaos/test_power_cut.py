@@ -9,6 +9,7 @@ import contextlib
 import math
 import os
 import random
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -18,12 +19,15 @@ from pathlib import Path
 import pytest
 
 from scheduler.client import AsyncClient
-from scheduler.errors import Conflict, RunaiError
+from scheduler.errors import Conflict, NotFound, RunaiError
 from scheduler.files.bundle import snapshot
 from scheduler.model import JobState
 from scheduler.schema import JobSubmit, JobView
+from scheduler.store import ChangeSet, Store
+from tests.app.conftest import until
 from tests.chaos.campaign import LONG, seed, tell
 from tests.chaos.machine import PATIENCE, Machine
+from tests.store.samples import job as sample_job
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0, reason="needs root on Linux, to mount a disk"
@@ -65,6 +69,39 @@ def test_what_is_not_synced_is_lost_in_a_power_cut(machine: Machine) -> None:
     machine.run("sleep", "600")
     assert (machine.disk / "kept").read_text() == "content"
     assert not (machine.disk / "lost").exists() or (machine.disk / "lost").read_text() == ""
+
+
+READS = """
+import pathlib, shutil, sys, time
+from scheduler.files.durable import sync
+from scheduler.store import Store
+written, file, told = map(pathlib.Path, sys.argv[1:])
+for suffix in ("", "-wal"):
+    shutil.copyfile(f"{written}{suffix}", f"{file}{suffix}")
+sync(file)
+store = Store(f"sqlite:///{file}")
+store.open()
+told.write_text(str(len(store.load().jobs)))
+time.sleep(600)
+"""
+
+
+async def test_what_a_scheduler_has_read_outlives_a_power_cut(machine: Machine, tmp_path: Path) -> None:
+    """Also what the scheduler before was killed over, between writing it and syncing it."""
+    written, told = tmp_path / "written", tmp_path / "told"
+    store = Store(f"sqlite:///{written}")
+    store.open()
+    await store.write(ChangeSet(submitted=(sample_job(1), sample_job(2))))
+    machine.run(sys.executable, "-c", READS, str(written), str(machine.point / "state"), str(told))
+    await asyncio.to_thread(until, told.exists)
+    machine.cut()
+    store.close()
+    machine.run("sleep", "600")
+    kept = shutil.copytree(machine.disk, tmp_path / "kept", ignore=shutil.ignore_patterns("lost+found"))
+    again = Store(f"sqlite:///{kept}/state")
+    again.open()
+    assert told.read_text() == str(len(again.load().jobs)) == "2"
+    again.close()
 
 
 async def test_a_power_cut_loses_nothing_acknowledged_and_runs_nothing_twice(machine: Machine) -> None:
@@ -127,13 +164,19 @@ def note(job: JobView, told: Told) -> None:
 
 async def check(client: AsyncClient, told: Told, marks: Path) -> None:
     """Everything acknowledged is there, and finishes."""
+    lost = []
     for job_id in sorted(told.submitted):
-        job = await client.wait(job_id, timeout=PATIENCE)
+        try:
+            job = await client.wait(job_id, timeout=PATIENCE)
+        except NotFound:
+            lost.append(job_id)
+            continue
         wanted = {JobState.SUCCEEDED, JobState.CANCELLED} if job_id in told.cancelled else {JobState.SUCCEEDED}
         assert job.state in wanted, f"{job_id}: {job.reason} {job.attempts}"
         assert len(job.attempts) <= told.cancelled.get(job_id, math.inf), f"{job_id} has run after its end"
         assert told.succeeded.get(job_id) in (None, len(job.attempts)), f"{job_id} has run again"
         note(job, told)
+    assert not lost, f"{len(lost)} of {len(told.submitted)} acknowledged jobs are lost"
     runs = Counter(marks.read_text().split())
     assert not [run for run, times in runs.items() if times > 1]
     assert {run.partition(".")[0] for run in runs} >= set(told.succeeded)
