@@ -31,10 +31,10 @@ def terminated(code: int, reason: str = "Error", message: str = "") -> dict[str,
     return {"containerStatuses": [{"name": CONTAINER, "image": "any", "state": state}]}
 
 
-def delegated(*conditions: dict[str, str], deleting: bool = False) -> dict[str, Any]:
-    """A pod that KAI or Kueue's default scheduler places."""
+def delegated(*conditions: dict[str, str], deleting: bool = False, scheduler: str = "kai-scheduler") -> dict[str, Any]:
+    """A pod that KAI, or the default scheduler after Kueue, places."""
     found = pod(node="", deleting=deleting, conditions=[{"status": "True", **each} for each in conditions])
-    return {**found, "spec": {"schedulerName": "kai-scheduler"}}
+    return {**found, "spec": {"schedulerName": scheduler}}
 
 
 def disrupted(reason: str) -> dict[str, Any]:
@@ -67,6 +67,7 @@ def disrupted(reason: str) -> dict[str, Any]:
             *(PENDING, Fault.OTHERS, "kai-scheduler stopped it: reclaimed by b."),
         ),
         (delegated(deleting=True), PENDING, Fault.OTHERS, "deleted, as kai-scheduler does to make room"),
+        (delegated(deleting=True, scheduler="default-scheduler"), PENDING, Fault.PLACE, "its pod was deleted"),
         (pod(**waiting("ContainerCreating")), PULLING, None, "image is being pulled"),
         (pod(**waiting("PodInitializing")), PULLING, None, "image is being pulled"),
         (pod(**waiting("ErrImagePull", 'failed to pull "x": not found')), LOST, Fault.JOB, "cannot be pulled"),

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from scheduler.engines.kubernetes.names import KAI
 from scheduler.engines.kubernetes.podviews import Object
 from scheduler.engines.kubernetes.settings import Kubernetes
 from scheduler.model import ProjectName
@@ -96,7 +97,7 @@ class Kai(ExternalScheduler):
     group = "scheduling.run.ai"
     version = "v2alpha2"
     plural = "podgroups"
-    scheduler = "kai-scheduler"
+    scheduler = KAI
 
     def mark(self, pod: Manifest, gang: str, project: ProjectName, size: int) -> Manifest:
         labels = {"kai.scheduler/queue": self.queue(project)}

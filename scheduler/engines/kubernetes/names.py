@@ -23,6 +23,9 @@ MANAGED_BY = {"app.kubernetes.io/managed-by": "jupyter-runai"}
 SCHEDULER = "jupyter-runai"
 """The `schedulerName` of our pods: no other scheduler touches them."""
 
+KAI = "kai-scheduler"
+"""That of pods that KAI places."""
+
 
 def attempt_name(job: JobId, attempt: int) -> str:
     """The name of an attempt's Secret and Service, and the prefix of its pods' names."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduler.engines.base import WorkerState
-from scheduler.engines.kubernetes.names import SCHEDULER
+from scheduler.engines.kubernetes.names import KAI, SCHEDULER
 from scheduler.model import Fault
 
 CONTAINER = "worker"
@@ -171,8 +171,8 @@ def _disruption(pod: Mapping[str, Any]) -> tuple[str, Fault] | None:
         if reason == "PreemptionByScheduler" and scheduler != SCHEDULER:
             return f"{scheduler} stopped it: {message or 'it does not say why.'}", Fault.OTHERS
         return _DISRUPTIONS.get(reason, f"its pod was ended ({reason})") + ".", Fault.PLACE
-    if scheduler != SCHEDULER and "deletionTimestamp" in pod["metadata"]:
-        return f"its pod was deleted, as {scheduler} does to make room.", Fault.OTHERS
+    if scheduler == KAI and "deletionTimestamp" in pod["metadata"]:
+        return f"its pod was deleted, as {KAI} does to make room.", Fault.OTHERS
     return None
 
 
