@@ -76,6 +76,7 @@ class ReportedGpus:
         self._clock = clock
         self._nodes: dict[str, ReportedNode] = {}
         self._thread: ThreadPoolExecutor | None = None  # the history belongs to one
+        self._written = True
         self.changed: Callable[[str], None] = lambda node: None
 
     async def open(self) -> None:
@@ -127,7 +128,11 @@ class ReportedGpus:
             with self._history.together():
                 self._take(node, run, readings)
         except OSError as error:
-            _log.warning("The history of the GPUs cannot be written: %s", error)
+            if self._written:
+                _log.warning("The history of the GPUs cannot be written: %s", error)
+            self._written = False
+        else:
+            self._written = True
 
     def _take(self, node: ReportedNode, run: str, readings: Sequence[Reading]) -> None:
         for reading in readings:
