@@ -8,6 +8,7 @@ prefers to be together. A required level is a rule: a gang that fits in none of 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from scheduler.model import ONE, WorkerPlacement
 from scheduler.policy.demands import Demand
@@ -21,7 +22,7 @@ from scheduler.policy.workloads import RequestClass, by_rank
 Workers = list[WorkerPlacement]
 
 NODES = 16
-"""How many kinds of nodes, those with the most free GPUs first, the groups of a gang are tried together on."""
+"""On how many nodes the groups of a gang are tried together, those with the most free GPUs first."""
 
 STEPS = 500
 """How many places a search for the groups of one gang may try."""
@@ -77,10 +78,7 @@ class Placer:
         if request.require not in (None, NODE):
             mask &= union(self.topology.domains(request.require))
         if not request.spread or NODE in within or one_node:
-            for key in sorted(self.nodes.buckets[when], reverse=True)[:NODES]:
-                for node in self.nodes.each(self.nodes.buckets[when][key] & mask):
-                    yield node.bit
-                    break
+            yield from islice(self._single_nodes(request, mask, when), NODES)
         if request.require == NODE or one_node:
             return
         for level in self.topology.levels:
@@ -90,6 +88,21 @@ class Placer:
                 return
         if request.require is None:
             yield mask
+
+    def _single_nodes(self, request: RequestClass, mask: NodeSet, when: When) -> Iterator[NodeSet]:
+        """The nodes that take each group by itself, and the whole GPUs, CPUs and memory of all. Where no group asks for
+        parts of GPUs, nodes with the same free GPUs are alike, and one of them is enough."""
+        cpus, memory = request.gang_beside
+        gang = Demand(request.gang_gpus, cpus=cpus, memory=memory)
+        partial = any(group.demand.partial for group in request.groups)
+        for _, nodes in sorted(self.nodes.buckets[when].items(), reverse=True):
+            for node in self.nodes.each(nodes & mask):
+                if node.takes(gang, when) and all(
+                    node.count(group.demand, when, group.gang_size) == group.gang_size for group in request.groups
+                ):
+                    yield node.bit
+                    if not partial:
+                        break
 
     def may_fit(self, request: RequestClass) -> bool:
         """A quick look: False where the gang certainly fits nowhere, now or later."""
