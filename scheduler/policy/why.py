@@ -109,7 +109,7 @@ class Why:
         elsewhere = request.eligible
         for _, quota in full:
             elsewhere &= ~quota.mask
-        if full and (not elsewhere or free_gpus(self._now, elsewhere) < asked):
+        if full and not self._has_place(request, elsewhere):
             step, quota = full[0]
             return AtLimit(step.name, quota.limit, quota.allocated, asked, quota.covers)
         if (beside := self._ruled_out_beside(path, request)) is not None:
@@ -131,6 +131,14 @@ class Why:
                 if own.declared and not request.preemptible and 0 < amount > rest:
                     return OutsideResourceGuarantee(step.name, what, own.guarantee, own.non_preemptible, amount)
         return None
+
+    def _has_place(self, request: RequestClass, nodes: NodeSet) -> bool:
+        """Whether one domain of these nodes has as many free GPUs as it needs, on nodes that are large enough."""
+        least = request.gang_gpus if request.require == NODE else 0 if request.groups else request.demand.whole
+        free = {key: bits for key, bits in self._now.items() if key[0] >= least}
+        domains = [ALL_NODES] if request.require in (None, NODE) else self._topology.domains(request.require)
+        places = [place for domain in domains if (place := nodes & domain)]
+        return any(free_gpus(free, place) >= request.gang_amount for place in places)
 
     def has_capacity(self, request: RequestClass) -> bool:
         """Whether as many GPUs are free as it needs."""
