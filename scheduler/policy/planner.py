@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from scheduler.model import Node, Pool, ProjectName, SurplusOrder, Workload, WorkloadId
+from scheduler.model import Node, Pool, ProjectName, Workload, WorkloadId
 from scheduler.policy.collector import collector_at_rest
 from scheduler.policy.cycle import Cycle
 from scheduler.policy.decisions import Decisions
@@ -61,7 +61,8 @@ class Planner:
     def plan(self, now: float, usage: Mapping[ProjectName, float] | None = None) -> Plan:
         """The plan at an instant, with the recent use of projects (as in `Snapshot.usage`).
 
-        The planner does not assume that the plan is carried out: report what was done with `put`.
+        It must not be before that of the last plan: service levels only rise. The planner does not assume that the plan
+        is carried out: report what was done with `put`.
         """
         with collector_at_rest():
             self._take_in()
@@ -108,6 +109,7 @@ class SnapshotPlanner:
     def __init__(self) -> None:
         self.read = 0
         self._planner: Planner | None = None
+        self._now = 0.0
         self._pool = Pool()
         self._nodes: tuple[Node, ...] = ()
         self._workloads: dict[WorkloadId, Workload] = {}
@@ -117,8 +119,8 @@ class SnapshotPlanner:
     def __call__(self, snapshot: Snapshot) -> Plan:
         planner = self._planner
         self._planner = None  # if this fails, the next one starts over
-        by_level = snapshot.pool.settings.surplus is SurplusOrder.SERVED  # levels rise with time: all is counted anew
-        if planner is None or self._pool != snapshot.pool or by_level:
+        clock_set_back = snapshot.now < self._now
+        if planner is None or self._pool != snapshot.pool or clock_set_back:
             planner = Planner(snapshot.pool, snapshot.nodes, snapshot.workloads)
             self._workloads = {workload.id: workload for workload in snapshot.workloads}
             self._running = {workload.id: workload for workload in snapshot.workloads if workload.running}
@@ -128,7 +130,7 @@ class SnapshotPlanner:
                     self._decisions.settle()
                 planner.set_nodes(snapshot.nodes)
             self._take_over(planner, self._changes(snapshot) if snapshot.changed is None else snapshot.changed)
-        self._pool, self._nodes = snapshot.pool, snapshot.nodes
+        self._now, self._pool, self._nodes = snapshot.now, snapshot.pool, snapshot.nodes
         plan = planner.plan(snapshot.now, snapshot.usage)
         assert isinstance(plan.decisions, Decisions)
         self._decisions = plan.decisions.frozen()

@@ -222,6 +222,8 @@ def snapshots(draw: Draw, most_jobs: int = 14, plain: bool = False) -> Snapshot:
         elif draw(st.integers(0, 4)) == 0:
             request = draw(gangs(request))
         workload = Workload(JobId(f"w{n:02}"), request, submitted=NOW - draw(st.integers(0, 2000)))
+        if not plain and request.environment is Environment.TRAIN:
+            workload = replace(workload, served=draw(st.sampled_from([0.0, 0.0, 0.0, 800.0])))
         if draw(st.booleans()):
             workload = _run(draw, floor, workload)
         if not plain and (workload.stopping or not workload.running) and draw(st.integers(0, 3)) == 0:
@@ -289,6 +291,7 @@ def _run(draw: Draw, floor: Floor, workload: Workload) -> Workload:
         started=NOW - age,
         checkpointed=draw(st.sampled_from([None, NOW - age / 2])),
         placement=placement,
+        served=workload.served,
     )
 
 

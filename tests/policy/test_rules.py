@@ -86,11 +86,12 @@ def test_an_incremental_planner_plans_like_a_new_one(snapshot: Snapshot, other: 
 @given(
     snapshots(),
     snapshots(),
-    st.lists(st.sampled_from(["again", "after", "other", "less", "later"]), max_size=6),
+    st.lists(st.sampled_from(["again", "after", "other", "less", "later", "earlier"]), max_size=6),
 )
 def test_a_snapshot_planner_decides_like_a_new_one(snapshot: Snapshot, other: Snapshot, steps: list[str]) -> None:
     """Whatever changes from one snapshot to the next: nothing, what was decided, the whole pool, who is there, the
-    time. So does one that is told what has changed, and a plan stays as it is, also where it is read later."""
+    time (also where a clock is set back). So does one that is told what has changed, and a plan stays as it is, also
+    where it is read later."""
     follow, told = SnapshotPlanner(), SnapshotPlanner()
     first, begin = told(snapshot), snapshot
     _same(follow(snapshot), snapshot)
@@ -100,11 +101,13 @@ def test_a_snapshot_planner_decides_like_a_new_one(snapshot: Snapshot, other: Sn
             case "after":
                 snapshot = carry_out(snapshot, decide(snapshot))
             case "other":
-                snapshot = other
+                snapshot = replace(other, now=snapshot.now)
             case "less":
                 snapshot = replace(snapshot, workloads=snapshot.workloads[1::2])
             case "later":
                 snapshot = replace(snapshot, now=snapshot.now + 900.0)
+            case "earlier":
+                snapshot = replace(snapshot, now=snapshot.now - 900.0)
         _same(follow(snapshot), snapshot)
         now = {workload.id: workload for workload in snapshot.workloads}
         others = {id: now.get(id) for id in {**before, **now} if before.get(id) is not now.get(id)}
