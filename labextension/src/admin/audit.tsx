@@ -5,6 +5,7 @@ import type { AuditEntry, AuditPage } from '../model/api';
 import type { Client } from '../model/client';
 import type { Trans } from '../trans';
 import { Card } from './card';
+import { failureWords } from './failing';
 import { changeWords } from './preview';
 import { Table } from './table';
 
@@ -15,7 +16,7 @@ export function AuditView({ client }: { client: Client }): ReactElement {
   const read = useCallback(
     async (before: AuditPage | null) => {
       try {
-        const found = await client.audit(before?.next ?? null);
+        const found = await client.audit(before?.next ? { after: before.next } : {});
         setPage({ ...found, entries: [...(before?.entries ?? []), ...found.entries] });
         setProblem(null);
       } catch (error) {
@@ -103,19 +104,13 @@ function Entry({ entry }: { entry: AuditEntry }): ReactElement {
 
 function linesOf(entry: AuditEntry, trans: Trans): string[] {
   if (entry.kind === 'gpu') {
-    return [gpuWords(entry, trans)];
+    return [failureWords(entry, trans)];
   }
   return entry.kind === 'session' && entry.after?.gpus ? [lendingWords(entry, trans)] : changeWords(entry, trans);
 }
 
 function lendingWords({ name, before, after }: AuditEntry, trans: Trans): string {
   return trans.__('%1: GPUs %2 → %3', name, String(before?.gpus), String(after?.gpus));
-}
-
-function gpuWords({ name, after }: AuditEntry, trans: Trans): string {
-  return after?.failure
-    ? trans.__('%1 fails and gets no more work. %2', name, String(after.failure))
-    : trans.__('%1 works again and gets work.', name);
 }
 
 /** Why the scheduler itself stopped a server, or lent or took back its GPUs. */

@@ -1,13 +1,17 @@
-/** What the scheduler decided, with its reasons: the newest first, and as one what happened to several jobs. */
-import { useContext, useEffect, useMemo, type ReactElement } from 'react';
+/**
+ * What the scheduler decided, with its reasons, and which GPUs failed: the newest first, and as one what happened to
+ * several jobs.
+ */
+import { useContext, useEffect, useMemo, useState, type ReactElement } from 'react';
 import { StillContext, useFrozen, useNow, useTrans } from '../components/hooks';
-import type { JobView, SessionView } from '../model/api';
+import type { AuditEntry, JobView, SessionView } from '../model/api';
 import { decisionsOf, type Decided } from '../model/decisions';
 import { clock, gpus } from '../model/format';
 import type { IPoolModel, PoolState } from '../model/state';
 import type { Trans } from '../trans';
 import { jobAddress } from './address';
 import { Card } from './card';
+import { failingGpus, failureWords } from './failing';
 
 const MOST = 6;
 const NAMED = 2;
@@ -30,23 +34,23 @@ export function Decisions({ model, state }: { model: IPoolModel; state: PoolStat
         );
     }
   }, [model, incomplete]);
+  const failures = useFailures(model, state);
   const latest = useMemo(() => {
     const jobs = decisionsOf(state.jobs.values(), MOST);
-    return [...jobs, ...idleServers(state.sessions)].sort((a, b) => b.at - a.at).slice(0, MOST);
-  }, [state.jobs, state.sessions]);
+    return [...jobs, ...idleServers(state.sessions), ...failures].sort((a, b) => b.at - a.at).slice(0, MOST);
+  }, [state.jobs, state.sessions, failures]);
   const shown = useFrozen(latest, useContext(StillContext));
   return (
     <Card title={trans.__('Decisions')} aside={trans.__('newest first')}>
       {shown.length > 0 ? (
         <ol className="runai-Decisions">
           {shown.map(one => (
-            <li
-              key={`${one.kind}/${one.at}/${'session' in one ? one.session.id : one.jobs[0]!.id}`}
-              data-decision={one.kind}
-            >
+            <li key={`${one.kind}/${one.at}/${subjectOf(one)}`} data-decision={one.kind}>
               <time dateTime={new Date(1000 * one.at).toISOString()}>{clock(one.at, now)}</time>{' '}
               {'session' in one ? (
                 serverWords(one, trans)
+              ) : 'name' in one ? (
+                trans.__('GPU %1', failureWords(one, trans))
               ) : (
                 <>
                   <Subject jobs={one.jobs} /> {words(one, trans)}
@@ -60,6 +64,28 @@ export function Decisions({ model, state }: { model: IPoolModel; state: PoolStat
       )}
     </Card>
   );
+}
+
+function subjectOf(one: Decided | IdleServer | AuditEntry): string {
+  return 'session' in one ? one.session.id : 'name' in one ? one.name : one.jobs[0]!.id;
+}
+
+/** The GPUs that failed or work again, as the audit has them: it is read when other ones fail. */
+function useFailures({ client }: IPoolModel, { me, pool }: PoolState): readonly AuditEntry[] {
+  const [entries, setEntries] = useState<readonly AuditEntry[]>([]);
+  const admin = me?.admin ?? false;
+  const failing = failingGpus(pool)
+    .map(({ node, index }) => `${node}/${index}`)
+    .join();
+  useEffect(() => {
+    if (admin) {
+      void client.audit({ kind: 'gpu', limit: MOST }).then(
+        page => setEntries(page.entries),
+        () => undefined // the page already shows a lost connection
+      );
+    }
+  }, [client, admin, failing]);
+  return entries;
 }
 
 /** What happens to the GPUs of a notebook server that is or was idle. */

@@ -46,6 +46,7 @@ import {
   schedulePath,
   searchOf,
   withJson,
+  type AuditQuery,
   type JobQuery,
   type SeenPoolFile,
   type UsageQuery
@@ -126,9 +127,9 @@ export class Client {
     await this._send(projectPath(name), { method: 'DELETE', headers: only(seen) });
   }
 
-  /** Who changed what in the pool, newest first; `after` is `next` of the previous page. */
-  audit(after: number | null): Promise<AuditPage> {
-    return this._json(after === null ? 'audit' : `audit?after=${after}`);
+  /** Who changed what in the pool, newest first. */
+  audit(query: AuditQuery): Promise<AuditPage> {
+    return this._json(`audit?${searchOf(query)}`);
   }
 
   usage(query: UsageQuery): Promise<UsageReport> {

@@ -1,5 +1,5 @@
 /** Parts of the requests to the scheduler: paths, queries, bodies and conditions. */
-import type { JobState, PoolFile, UsageReport } from './api';
+import type { AuditEntry, JobState, PoolFile, UsageReport } from './api';
 
 export interface SeenPoolFile {
   file: PoolFile;
@@ -60,6 +60,13 @@ export function only(seen: string | null): Record<string, string> {
   return seen === null ? { 'If-None-Match': '*' } : { 'If-Match': seen };
 }
 
-export function searchOf(query: UsageQuery): URLSearchParams {
+/** `after` is `next` of the previous page. */
+export interface AuditQuery {
+  readonly after?: number;
+  readonly kind?: AuditEntry['kind'];
+  readonly limit?: number;
+}
+
+export function searchOf(query: UsageQuery | AuditQuery): URLSearchParams {
   return new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)]));
 }

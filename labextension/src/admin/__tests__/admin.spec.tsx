@@ -199,6 +199,31 @@ describe('the page', () => {
     model.dispose();
   });
 
+  it('tells when a GPU fails and works again', async () => {
+    const [scheduler, model] = await page(true);
+    const decisions = screen.getByRole('region', { name: 'Decisions' });
+    const tell = (id: number, before: string | null, after: string | null) =>
+      act(async () => {
+        const entry = {
+          id,
+          at: Date.now() / 1000 + id,
+          user: null,
+          action: 'change',
+          kind: 'gpu',
+          name: 'n1/2'
+        } as const;
+        scheduler.audit = [{ ...entry, before: { failure: before }, after: { failure: after } }];
+        const node = scheduler.pool.nodes[0]!;
+        scheduler.pool = { ...scheduler.pool, nodes: [{ ...node, gpus: [gpu([], { failure: after })] }] };
+        scheduler.tell(after === null ? 'gpu.recovered' : 'gpu.failed', 'n1/2');
+      });
+    await tell(1, null, 'Xid 79.');
+    await within(decisions).findByText('GPU n1/2 fails and gets no more work. Xid 79.');
+    await tell(2, 'Xid 79.', null);
+    await within(decisions).findByText('GPU n1/2 works again and gets work.');
+    model.dispose();
+  });
+
   it('calculates the longest wait without the time that a job has run', async () => {
     const [scheduler, model] = await page(true);
     const now = Date.now() / 1000;
