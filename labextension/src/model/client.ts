@@ -47,6 +47,7 @@ import {
   searchOf,
   withJson,
   type AuditQuery,
+  type EventQuery,
   type JobQuery,
   type SeenPoolFile,
   type UsageQuery
@@ -62,15 +63,6 @@ export type JobVerb = 'cancel' | 'pause' | 'resume' | 'delete';
 export interface SeenProject {
   view: ProjectView;
   version: string;
-}
-
-export interface EventQuery {
-  /** The last event read and the store that numbered it; null: from now on. */
-  after: { event: string; store: string } | null;
-  /** The waiting jobs whose queue positions are shown. */
-  shows: readonly string[];
-  /** Whether to send the figures of all projects, or only of the caller's own. */
-  allProjects: boolean;
 }
 
 export interface EventStream {

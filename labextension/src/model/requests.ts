@@ -60,6 +60,15 @@ export function only(seen: string | null): Record<string, string> {
   return seen === null ? { 'If-None-Match': '*' } : { 'If-Match': seen };
 }
 
+export interface EventQuery {
+  /** The last event read and the store that numbered it; null: from now on. */
+  after: { event: string; store: string } | null;
+  /** The waiting jobs whose queue positions are shown. */
+  shows: readonly string[];
+  /** Whether to send the figures of all projects, or only of the caller's own. */
+  allProjects: boolean;
+}
+
 /** `after` is `next` of the previous page. */
 export interface AuditQuery {
   readonly after?: number;
