@@ -24,7 +24,7 @@ from scheduler.api.displays import DisplayHandler
 from scheduler.api.events import EventsHandler, StreamHandler
 from scheduler.api.forecast import ForecastHandler
 from scheduler.api.gpus import GpuHistoryHandler, NodeGpusHandler
-from scheduler.api.gpuuse import JobGpuUseHandler
+from scheduler.api.jobgpus import JobGpuUseHandler
 from scheduler.api.jobs import (
     ArraysHandler,
     CancelHandler,

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from tornado.iostream import StreamClosedError
 
 from scheduler.api.figures import Figures
-from scheduler.api.gpufigures import GpuUse, Usage
+from scheduler.api.gpufigures import LiveGpuFigures, Usage
 from scheduler.api.listener import Listener
 from scheduler.api.messages import Message, written
 from scheduler.api.readers import Readers
@@ -108,8 +108,8 @@ class Broadcast:
         self._asking = asyncio.Semaphore(ASKING)
         self._tasks: set[asyncio.Task[None]] = set()
         self._run(self._remember())
-        gpu_use = GpuUse(controller, usage, self._listeners)
-        for work in (self._tell, self._show, self._look_after, self._check, self._writing.tell, gpu_use.tell):
+        gpu_figures = LiveGpuFigures(controller, usage, self._listeners)
+        for work in (self._tell, self._show, self._look_after, self._check, self._writing.tell, gpu_figures.tell):
             self._run(self._forever(work))
         controller.watch(self)
 

@@ -29,7 +29,7 @@ Usage = Callable[[], "Mapping[GpuKey, GpuUsage]"]
 """The present use of the GPUs that are measured."""
 
 
-class GpuUse:
+class LiveGpuFigures:
     """`listeners` are those that are open."""
 
     def __init__(self, controller: Controller, usage: Usage, listeners: Mapping[str, Listener]) -> None:

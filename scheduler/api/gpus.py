@@ -11,10 +11,9 @@ from scheduler.api.base import ApiHandler
 from scheduler.api.convert import from_mib
 from scheduler.api.endpoint import endpoint
 from scheduler.api.usage import LAST
-from scheduler.controller.book import Book
-from scheduler.controller.gpumemory import owner_of
+from scheduler.controller.gpuowners import owner_of
 from scheduler.errors import Invalid, NotFound
-from scheduler.model import GpuKey, Job, Node, NodeName, Session
+from scheduler.model import GpuKey, Job, Node, Session
 from scheduler.schema import GpuHistory, GpuMeasures, GpuPoint, GpuProcessView, NodeGpus
 from scheduler.telemetry import GpuProcess, GpuSample, Mean, Span, Throttle
 
@@ -41,9 +40,7 @@ class GpusBase(ApiHandler):
         return found
 
     def owner(self, process: GpuProcess, gpu: GpuKey) -> Job | Session | None:
-        if self.api.traits.picks_gpus:
-            return owner_by_pod(process, gpu[0], self.api.book)
-        return owner_of(process, gpu, self.api.book)
+        return owner_of(process, gpu, self.api.book, picks=self.api.traits.picks_gpus)
 
 
 class NodeGpusHandler(GpusBase):
@@ -164,14 +161,6 @@ def process_view(process: GpuProcess, owner: Job | Session | None, access: Acces
         id=owner.id if visible and owner is not None else None,
         user=owner.user if visible and owner is not None else None,
     )
-
-
-def owner_by_pod(process: GpuProcess, node: NodeName, book: Book) -> Job | Session | None:
-    """The job or session that a process belongs to by its pod, if that one holds GPUs of the node. Where the engine
-    picks GPUs, the book does not know which."""
-    job = None if process.job_id is None else book.holding.get(process.job_id)
-    owner = job if process.session is None else book.sessions.get(process.session)
-    return owner if owner is not None and any(worker.node == node for worker in owner.placement) else None
 
 
 def _sees(owner: Job | Session, access: Access) -> bool:

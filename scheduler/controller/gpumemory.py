@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from scheduler.controller.gpuowners import owner_of
 from scheduler.model import (
     ONE,
     GpuKey,
@@ -111,25 +112,7 @@ def asked_to_end(excess: Excess, now: float) -> Excess:
     return replace(excess, ends=now + AGAIN, asked=True)
 
 
-# -- whose a process is -----------------------------------------------------------------------------------
-
-
-def owner_of(process: GpuProcess, gpu: GpuKey, book: Book) -> Job | Session | None:
-    """The job or session that a process says it belongs to, if that one holds this GPU: a user can set any
-    environment."""
-    job = None if process.job_id is None else book.holding.get(process.job_id)
-    if job is not None:
-        return job if _holds(job, gpu) else None
-    servers: Iterable[Session] = book.sessions.values() if process.user is not None else ()
-    return next(
-        (each for each in servers if (each.user, each.server) == (process.user, process.server) and _holds(each, gpu)),
-        None,
-    )
-
-
-def _holds(workload: Job | Session, gpu: GpuKey) -> bool:
-    node, index = gpu
-    return any(worker.node == node and index in worker.gpus for worker in workload.placement)
+# -- who uses how much ------------------------------------------------------------------------------------
 
 
 def uses(
@@ -146,7 +129,8 @@ def uses(
                 mine = [
                     process
                     for process in samples[gpu].processes
-                    if process.uid in may_be_of.get(workload.user, ()) and owner_of(process, gpu, book) is workload
+                    if process.uid in may_be_of.get(workload.user, ())
+                    and owner_of(process, gpu, book, picks=False) is workload
                 ]
                 yield Use((workload.id, attempt, gpu), given, tuple(mine))
 
