@@ -329,7 +329,9 @@ class Store:
 
         try:
             return await asyncio.to_thread(in_thread)
-        except OperationalError as error:
+        except DatabaseError as error:
+            if not isinstance(error, OperationalError) and not sqlite.is_damage(error):  # as a failing disk looks
+                raise
             cause = str(error.orig).strip().partition("\n")[0]
             raise Unavailable(f"The state could not be read ({cause}); try again.") from error
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.errors import Unavailable
+from scheduler.model import JobId
 from scheduler.store import ChangeSet, Store
 from tests.store.samples import event, job
 
@@ -83,6 +84,17 @@ async def test_a_write_ahead_log_that_has_lost_changes_is_noticed(file: Path, ho
     assert re.search(r"has lost the last \d+ changes; runai.sqlite-wal is damaged or missing. Restore both", told)
     file.with_name("runai.sqlite.last").unlink()
     assert 200 <= jobs(file) < 400
+
+
+async def test_a_database_that_is_damaged_while_it_is_open_cannot_be_read(file: Path) -> None:
+    store = Store(f"sqlite:///{file}")
+    store.open()
+    with file.open("r+b") as damaged:
+        damaged.seek(4096)
+        damaged.write(NOISE)
+    with pytest.raises(Unavailable, match=r"^The state could not be read \(.+\); try again\.$"):
+        await store.job(JobId("j1"))
+    store.close()
 
 
 @pytest.mark.parametrize("content", [b"", NOISE])
