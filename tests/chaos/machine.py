@@ -5,9 +5,8 @@ scheduler, and in the same instant `EXT4_IOC_SHUTDOWN` stops the disk without fl
 reaches it. Then every other process of the namespace is killed, and the next start replays the journal as after a real
 power cut.
 
-The scheduler must not outlive its disk. The kernel does not promise that an `fsync` under way fails when a file system
-is shut down: if its transaction has been given up before it waits for it, it returns success, and the scheduler would
-acknowledge what is lost. On a machine without power it acknowledges nothing.
+The scheduler must not outlive its disk: a machine without power acknowledges nothing, and the kernel does not promise
+that an `fsync` under way fails when a file system is shut down.
 """
 
 from __future__ import annotations
