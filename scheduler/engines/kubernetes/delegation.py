@@ -40,12 +40,12 @@ Key = tuple[JobId, int]
 
 @dataclass(slots=True)
 class Waiting:
-    """A gang that waits for its nodes. `there`: all its pods were created and none of them has ended; `gone` are the
-    UIDs of those that have. `pauses` are those before its pods are created again."""
+    """A gang that waits for its nodes. `uids` are those of its pods, while all of them are there; `gone` those of pods
+    that have ended. `pauses` are those before its pods are created again."""
 
     wanted: DelegatedAttempt
     gang: Gang
-    there: bool = False
+    uids: Collection[str] = ()
     gone: set[str] = field(default_factory=set)
     pauses: Iterator[float] = field(default_factory=retry_delays)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -124,7 +124,7 @@ class ClusterDelegation(Delegation):
         key = (job, attempt)
         waiting = self._waiting.get(key)
         if waiting is not None:
-            waiting.there = False
+            waiting.uids = ()
             waiting.gang.stopped.set()
             async with waiting.turn:  # until it has stopped creating pods
                 await self._delete(key)
@@ -158,11 +158,11 @@ class ClusterDelegation(Delegation):
             return
         if after is None or after.ended or after.deleting:
             waiting.gone.add(pod.uid)
-            if waiting.there:
-                waiting.there = False
+            if pod.uid in waiting.uids:
+                waiting.uids = ()
                 self._tell(key, "" if pod.status is None else pod.status.reason)
                 self._run(self._create(key, waiting, anew=True))
-        elif waiting.there:
+        elif waiting.uids:
             self._look(key, waiting)
 
     # -- inside ---------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ class ClusterDelegation(Delegation):
                     anew = not waiting.gone.isdisjoint(uids)
                     if not anew:
                         break
-        waiting.there = True
+        waiting.uids = uids
         self._look(key, waiting)
 
     async def _delete(self, key: Key) -> None:
@@ -203,7 +203,7 @@ class ClusterDelegation(Delegation):
         """Handle a change of the object of a gang."""
         gang = after or before
         for key, waiting in self._waiting.items():
-            if gang is not None and attempt_name(*key) == gang[0] and waiting.there:
+            if gang is not None and attempt_name(*key) == gang[0] and waiting.uids:
                 self._look(key, waiting)
 
     def _look(self, key: Key, waiting: Waiting) -> None:
