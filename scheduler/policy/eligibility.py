@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 
 from scheduler.model import Milli, ReclaimUpTo, WorkloadId
@@ -26,6 +26,7 @@ from scheduler.policy.evictions import (
     WholeJobs,
     by_importance,
 )
+from scheduler.policy.levels import ServiceLevels
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState, sibling_ancestors
 from scheduler.policy.workloads import WorkloadState
@@ -135,7 +136,8 @@ class PathComparison:
 
 class Reclaim(EligibilityRules):
     """A project takes back what it is due or guaranteed. If a limit is in the way, only from projects below
-    `within`."""
+    `within`. With `levels`, jobs on the highest service level come first among those of equal priority, where a stop
+    loses less than they were served."""
 
     def __init__(
         self,
@@ -146,9 +148,11 @@ class Reclaim(EligibilityRules):
         *,
         up_to: ReclaimUpTo,
         within: ProjectState | None = None,
+        levels: ServiceLevels | None = None,
     ) -> None:
         super().__init__(state, newcomer, now)
         self.project = project
+        self.levels = levels
         self.asked = newcomer.request.gang_amount
         self.within = within
         self.up_to = up_to
@@ -177,7 +181,16 @@ class Reclaim(EligibilityRules):
                 yield from self._jobs(projects, priority)
 
     def _jobs(self, projects: Sequence[ProjectState], priority: int) -> Iterator[VictimClass]:
-        yield self._whole(projects, priority)
+        every = range(len(self.levels.thresholds) + 1 if self.levels is not None else 1)
+        higher = [level for level in every[:0:-1] if any(project.on_levels[level] for project in projects)]
+        for level in higher:
+            yield self._whole(projects, priority, partial(self._is_on, (level,)))
+        rest = [level for level in every if level not in higher]
+        yield self._whole(projects, priority, partial(self._is_on, rest) if higher else None)
+
+    def _is_on(self, levels: Sequence[int], eviction: Eviction) -> bool:
+        assert self.levels is not None
+        return self.levels.when_stopped(eviction.job.workload, self.now) in levels
 
     def finds_any(self) -> bool:
         """Whether some project may lose something to it."""

@@ -21,7 +21,6 @@ from scheduler.policy.reclaimbeside import ReclaimBeside
 from scheduler.policy.reservation import Reservations
 from scheduler.policy.service import Pausing
 from scheduler.policy.sets import NO_NODES, NodeSet
-from scheduler.policy.surplus import ReclaimByLevel
 from scheduler.policy.victims import NOTHING_OVER, Budget, SearchResult, VictimSearch, over_limits
 from scheduler.policy.wakeup import Wakeup
 from scheduler.policy.workloads import RequestClass, WorkloadState
@@ -193,9 +192,8 @@ class Preemptor:
         if limited and (within is None or within is project or breaks_guarantee(request, project)):
             return None  # stopping others would not help
         now, up_to = self.wakeup.now, self.settings.reclaim
-        plain = Reclaim(self.state, job, project, now, up_to=up_to, within=within)
-        if self.settings.surplus is SurplusOrder.SERVED:
-            plain = ReclaimByLevel(self.state, job, project, now, up_to=up_to, within=within, levels=self.levels)
+        levels = self.levels if self.settings.surplus is SurplusOrder.SERVED else None
+        plain = Reclaim(self.state, job, project, now, up_to=up_to, within=within, levels=levels)
         if not project.beside or not any(request.gang_beside):
             return self._reclaim(plain, kept_from, can_move)
         beside = ReclaimBeside(self.state, job, project, now, up_to=up_to, within=within, gpus=False)
@@ -204,7 +202,7 @@ class Preemptor:
         first = self._reclaim(beside, kept_from, can_move) if self._has_gpus(request, kept_from) else None
         result = first or self._reclaim(plain, kept_from, can_move)
         if result is None and beside.possible():
-            both = ReclaimBeside(self.state, job, project, now, up_to=up_to, within=within, gpus=True)
+            both = ReclaimBeside(self.state, job, project, now, up_to=up_to, within=within, levels=levels, gpus=True)
             result = self._reclaim(both, kept_from, can_move)
         return result
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from scheduler.model import ReclaimUpTo
 from scheduler.policy.eligibility import Reclaim
 from scheduler.policy.evictions import Eviction, Floor, Listed, Losses, VictimClass, by_importance
+from scheduler.policy.levels import ServiceLevels
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState, ResourceState
 from scheduler.policy.workloads import WorkloadState
@@ -29,9 +30,10 @@ class ReclaimBeside(Reclaim):
         *,
         up_to: ReclaimUpTo,
         within: ProjectState | None = None,
+        levels: ServiceLevels | None = None,
         gpus: bool,
     ) -> None:
-        super().__init__(state, newcomer, project, now, up_to=up_to, within=within)
+        super().__init__(state, newcomer, project, now, up_to=up_to, within=within, levels=levels)
         self.gpus = gpus
         self.parts: list[tuple[int, Reclaim]] = []
         asked = newcomer.request.gang_beside

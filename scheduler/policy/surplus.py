@@ -2,7 +2,7 @@
 
 The demand of each project is counted by service level, and the surplus is divided for the jobs on the lowest level
 first (`fairshare`). So a project is above its due where its jobs on higher levels hold GPUs that others want for jobs
-on lower ones, and reclaim stops those on the highest level first.
+on lower ones, and reclaim stops those on the highest level first (`eligibility.Reclaim`).
 
 A running job counts on its level only once it has saved its state: a stop of one that never did loses more than it
 spares.
@@ -11,16 +11,11 @@ spares.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 
-from scheduler.model import ONE, ReclaimUpTo, WorkloadId, held_by
-from scheduler.policy.eligibility import Reclaim
-from scheduler.policy.evictions import Eviction, VictimClass
+from scheduler.model import ONE, WorkloadId, held_by
 from scheduler.policy.levels import ServiceLevels
 from scheduler.policy.partitions import Partition
-from scheduler.policy.poolstate import PoolState
-from scheduler.policy.projects import ProjectState
 from scheduler.policy.workloads import WorkloadState
 
 
@@ -90,33 +85,3 @@ class DemandByLevel:
         if level == len(self.levels.thresholds):
             return None
         return workload.started + (self.levels.thresholds[level] - workload.served) / gpus, level + 1
-
-
-class ReclaimByLevel(Reclaim):
-    """Of the jobs of equal priority, those on the highest level are stopped first, where that loses less than they were
-    served."""
-
-    def __init__(
-        self,
-        state: PoolState,
-        newcomer: WorkloadState,
-        project: ProjectState,
-        now: float,
-        *,
-        up_to: ReclaimUpTo,
-        within: ProjectState | None = None,
-        levels: ServiceLevels,
-    ) -> None:
-        super().__init__(state, newcomer, project, now, up_to=up_to, within=within)
-        self.levels = levels
-
-    def _jobs(self, projects: Sequence[ProjectState], priority: int) -> Iterator[VictimClass]:
-        highest = len(self.levels.thresholds)
-        higher = [level for level in range(highest, 0, -1) if any(project.on_levels[level] for project in projects)]
-        for level in higher:
-            yield self._whole(projects, priority, partial(self._is_on, (level,)))
-        lowest = [level for level in range(highest + 1) if level not in higher]
-        yield self._whole(projects, priority, partial(self._is_on, lowest) if higher else None)
-
-    def _is_on(self, levels: Sequence[int], eviction: Eviction) -> bool:
-        return self.levels.when_stopped(eviction.job.workload, self.now) in levels
