@@ -3,9 +3,9 @@ quota.
 
 The order is that of the search for victims (`eligibility.Reclaim`, `candidates.Candidates`): surplus workers of elastic
 jobs, then lower priority, then (with `surplus: served`) higher service levels, then the least work lost, then the
-younger. Jobs within their minimum run time come after
-those, and jobs that can't be preempted last. Over quota are the jobs that would be stopped or shrunk first, until their
-project is down to its guarantee. A job that would take it below is over quota only if no other job is left to stop.
+younger. Jobs within their minimum run time come after those, and jobs that can't be preempted last. Over quota are the
+jobs that would be stopped or shrunk first, until their project is down to its guarantee. A job that would take it below
+is over quota only if no other job is left to stop.
 
 It is computed on demand, from workloads that no longer change.
 """
