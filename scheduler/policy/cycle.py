@@ -53,6 +53,7 @@ class Cycle:
         self.blocked: dict[WorkloadId, Blocked] = {}
         self.started: list[WorkloadState] = []
         self.restored: list[WorkloadState] = []
+        self.held_before = planner.held_by_user()
         self.stopped: dict[WorkloadId, str] = {}
         self.evicted: dict[WorkloadId, WorkloadState] = {}
         self.kept: dict[WorkloadId, Decision] = {}
@@ -378,7 +379,9 @@ class Cycle:
                 reason = f"Grows to {len(job.placement)} workers {where}."
                 changed[job.id] = Decision(Action.GROW, reason, job.placement, after)
         why = Why(self.planner, frozen, self.reservations.kept, self.ahead.found)
-        return Decisions(self.planner, changed, self.kept, self.blocked, self.reservations.starts, why)
+        return Decisions(
+            self.planner, changed, self.kept, self.blocked, self.reservations.starts, self.held_before, why
+        )
 
 
 def _release(after: tuple[WorkloadId, ...]) -> str:

@@ -18,7 +18,7 @@ from scheduler.model import ProjectName, WorkloadId
 from scheduler.policy.blocking import Blocked, NoQueue, blocked
 from scheduler.policy.collector import collector_at_rest
 from scheduler.policy.plannerstate import PlannerState
-from scheduler.policy.positions import Line, LineKey
+from scheduler.policy.positions import HeldByUser, Line, LineKey
 from scheduler.policy.types import Action, Decision
 from scheduler.policy.why import Why
 from scheduler.policy.workloads import WorkloadState
@@ -35,6 +35,7 @@ class Decisions(Mapping[WorkloadId, Decision]):
         kept: dict[WorkloadId, Decision],
         blocked: dict[WorkloadId, Blocked],
         starts: dict[WorkloadId, float],
+        held_before: HeldByUser,
         why: Why,
     ) -> None:
         self._state = planner
@@ -42,6 +43,7 @@ class Decisions(Mapping[WorkloadId, Decision]):
         self._changed = changed
         self._blocked = blocked
         self._starts = starts
+        self._held_before = held_before
         self._why = why
         self._told = {**kept, **changed}
         self._lines: Mapping[ProjectName, Line] | None = None
@@ -133,7 +135,7 @@ class Decisions(Mapping[WorkloadId, Decision]):
         if self._lines is None:
             found = self._positions.get(project)
             if found is None:
-                found = self._positions[project] = self._state.positions(project, self._changed)
+                found = self._positions[project] = self._state.positions(project, self._changed, self._held_before)
             return found.get(job.id)
         if project not in self._lines:
             return None

@@ -22,7 +22,7 @@ from scheduler.policy.nodeindex import NodeIndex
 from scheduler.policy.nodes import NodeState
 from scheduler.policy.partitions import Partition, build_partitions
 from scheduler.policy.poolstate import PoolState
-from scheduler.policy.positions import Line, WaitingClass, positions
+from scheduler.policy.positions import HeldByUser, Line, WaitingClass, positions
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.requestclasses import RequestClasses
 from scheduler.policy.service import by_service
@@ -265,9 +265,16 @@ class PlannerState:
             found = self._lines[project] = Line(self._classes_of(project))
         return found
 
-    def positions(self, project: ProjectName, gone: Container[WorkloadId]) -> Mapping[WorkloadId, int]:
+    def positions(
+        self, project: ProjectName, gone: Container[WorkloadId], held_before: HeldByUser
+    ) -> Mapping[WorkloadId, int]:
         """The places of all jobs of a project that wait, counted without those that are `gone`."""
-        return positions(self._classes_of(project), gone)
+        return positions(self._classes_of(project), gone, held_before)
+
+    def held_by_user(self) -> HeldByUser:
+        """What users hold now, where the order of jobs depends on it."""
+        projects = [project for partition in self.partitions for project in partition.projects.values()]
+        return {project: dict(project.held) for project in projects if project.held}
 
     def _classes_of(self, project: ProjectName) -> list[WaitingClass]:
         parts = [partition.projects[project] for partition in self.partitions]

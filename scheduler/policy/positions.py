@@ -23,6 +23,10 @@ _Rank = tuple[int, Milli]
 
 LineKey = tuple[_Rank, UrgencyKey]
 
+HeldByUser = Mapping[ProjectState, Mapping[UserName | None, Milli]]
+"""What users hold of projects whose jobs wait in the order `served`: before a plan, since places in line are those
+until it is carried out."""
+
 WaitingClass = tuple[ProjectState, Sequence[WorkloadState]]
 """Waiting jobs of one project that ask for the same, in order; in a pool of several partitions with the project's part
 in which they wait."""
@@ -32,7 +36,7 @@ class Line:
     """`classes` are those of one project."""
 
     def __init__(self, classes: Iterable[WaitingClass]) -> None:
-        self._held: dict[ProjectState, dict[UserName | None, Milli]] = {}
+        self._held: dict[ProjectState, Mapping[UserName | None, Milli]] = {}
         found = defaultdict[_Rank, list[list[UrgencyKey]]](list)
         for project, jobs in classes:
             if project.held:
@@ -61,12 +65,14 @@ class Line:
         return job.urgency_among(held)[:2]
 
 
-def positions(classes: Iterable[WaitingClass], gone: Container[WorkloadId]) -> Mapping[WorkloadId, int]:
+def positions(
+    classes: Iterable[WaitingClass], gone: Container[WorkloadId], held_before: HeldByUser
+) -> Mapping[WorkloadId, int]:
     """The places of all jobs of one project, counted without those that are `gone`: quicker than one by one."""
     in_order: list[UrgencyKey] = []
     for project, jobs in classes:
         left = [job for job in jobs if job.id not in gone]
-        held = project.held
+        held = held_before.get(project)
         in_order += [job.urgency_among(held) for job in left] if held else [job.urgency for job in left]
     in_order.sort()
     return {urgency[-1]: position for position, urgency in enumerate(in_order, start=1)}

@@ -26,7 +26,7 @@ from scheduler.model import (
     WorkerPlacement,
     Workload,
 )
-from scheduler.policy import Action, Plan, Snapshot, decide
+from scheduler.policy import Action, Plan, Snapshot, SnapshotPlanner, decide
 from scheduler.policy.levels import RESTART, ServiceLevels
 from scheduler.policy.service import QUIET
 from scheduler.simulation.play import Costs, Player
@@ -200,6 +200,13 @@ def test_a_project_inherits_the_order_of_its_parent(
     new = Workload(JobId("new"), Request(ProjectName("p")), submitted=NOW)
     plan = decide(Snapshot(NOW, pool, (Node(NodeName("n"), 1),), (old, new)))
     assert started(plan) == ({"new"} if served else {"old"})
+
+
+@many
+@given(queues(running=False))
+def test_a_place_in_line_does_not_depend_on_when_it_is_read(snapshot: Snapshot) -> None:
+    """A plan that stays valid is read when it no longer counts what users hold of it."""
+    assert dict(SnapshotPlanner()(snapshot).decisions) == dict(decide(snapshot).decisions)
 
 
 def test_a_starting_job_is_not_paused() -> None:
