@@ -7,6 +7,8 @@ closed for this cycle. Classes that could not get a place in any of these ways a
 
 from __future__ import annotations
 
+from itertools import chain
+
 from scheduler.model import Milli, ProjectName, WorkerPlacement, WorkloadId
 from scheduler.policy.blocking import Blocked, names
 from scheduler.policy.consolidation import settle_elsewhere
@@ -20,6 +22,7 @@ from scheduler.policy.nominations import honour_nominations
 from scheduler.policy.partitions import Partition
 from scheduler.policy.placement import Placer
 from scheduler.policy.plannerstate import PlannerState, Waiting
+from scheduler.policy.positions import held_by_user
 from scheduler.policy.preemptor import Preemptor, breaks_guarantee
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.queues import JobClassQueue, ProjectOrder, ProjectQueue
@@ -53,7 +56,7 @@ class Cycle:
         self.blocked: dict[WorkloadId, Blocked] = {}
         self.started: list[WorkloadState] = []
         self.restored: list[WorkloadState] = []
-        self.held_before = planner.held_by_user()
+        self.held_before = held_by_user(chain(*[part.projects.values() for part in planner.partitions]))
         self.stopped: dict[WorkloadId, str] = {}
         self.evicted: dict[WorkloadId, WorkloadState] = {}
         self.kept: dict[WorkloadId, Decision] = {}

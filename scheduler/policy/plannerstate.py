@@ -271,11 +271,6 @@ class PlannerState:
         """The places of all jobs of a project that wait, counted without those that are `gone`."""
         return positions(self._classes_of(project), gone, held_before)
 
-    def held_by_user(self) -> HeldByUser:
-        """What users hold now, where the order of jobs depends on it."""
-        projects = [project for partition in self.partitions for project in partition.projects.values()]
-        return {project: dict(project.held) for project in projects if project.held}
-
     def _classes_of(self, project: ProjectName) -> list[WaitingClass]:
         parts = [partition.projects[project] for partition in self.partitions]
         return [(part, jobs) for part in parts for jobs in self.waiting.get(part, {}).values()]

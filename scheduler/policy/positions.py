@@ -65,6 +65,11 @@ class Line:
         return job.urgency_among(held)[:2]
 
 
+def held_by_user(projects: Iterable[ProjectState]) -> HeldByUser:
+    """What users hold now."""
+    return {project: dict(project.held) for project in projects if project.held}
+
+
 def positions(
     classes: Iterable[WaitingClass], gone: Container[WorkloadId], held_before: HeldByUser
 ) -> Mapping[WorkloadId, int]:
