@@ -39,19 +39,21 @@ LONGEST_NAME = 255
 _SAME_NODE = ("node", "same_node")
 
 
-def admit_job(request: Request, program: Program, pool: Pool, nodes: Sequence[Node]) -> None:
+def admit_job(request: Request, program: Program, pool: Pool, nodes: Sequence[Node], *, grows: bool = False) -> None:
     """Raises `Invalid` where a job names something that does not exist, asks for more than the pool has, or breaks a
-    rule."""
+    rule. A pool that `grows` may have more later; its nodes still say which GPU types there are."""
     project = _project(request.project, pool)
     _form(request)
     check_job(request, program, pool)
     there = _of_environment(pool, nodes, request.environment)
     there = _in_node_pools(request, pool, there)
     there = _of_gpu_types(request, there)
-    for group in _groups(request):
+    _has_topology(request.require, pool)
+    for group in () if grows else _groups(request):
         _fits_one_worker(group.shape, there)
-        _fits_gang(group, pool, there)
-    _fits_together(request, pool, there)
+        _fits_gang(group, there)
+    if not grows:
+        _fits_together(request, there)
     _within_limits(request, project, pool, there)
     _inside_guarantee(request, project)
 
@@ -271,11 +273,11 @@ def _fits_one_worker(shape: Shape, nodes: Sequence[Node]) -> None:
     )
 
 
-def _fits_gang(request: Request, pool: Pool, nodes: Sequence[Node]) -> None:
+def _fits_gang(request: Request, nodes: Sequence[Node]) -> None:
     field = "workers" if request.workers > 1 else "gpus"
     capacities: dict[str, int] = defaultdict(int)
     for node in nodes:
-        capacities[_domain(request.require, node, pool)] += capacity(request.shape, node)
+        capacities[_domain(request.require, node)] += capacity(request.shape, node)
     most = max(capacities.values(), default=0)
     if request.min_workers <= most:
         return
@@ -287,11 +289,11 @@ def _fits_gang(request: Request, pool: Pool, nodes: Sequence[Node]) -> None:
     )
 
 
-def _fits_together(request: Request, pool: Pool, nodes: Sequence[Node]) -> None:
+def _fits_together(request: Request, nodes: Sequence[Node]) -> None:
     """The groups of a gang together, by their GPUs."""
     there: dict[str, Milli] = defaultdict(int)
     for node in nodes:
-        there[_domain(request.require, node, pool)] += node.gpus * ONE
+        there[_domain(request.require, node)] += node.gpus * ONE
     most = max(there.values(), default=0)
     if request.groups and request.gpus > most:
         raise Invalid(
@@ -314,7 +316,7 @@ def _within_limits(request: Request, project: Project, pool: Pool, nodes: Sequen
                 field="gpus" if request.workers == 1 else "workers",
             )
         for quota in above.quotas:
-            if quota.limit is not None and asked > quota.limit and all(map(quota.covers, nodes)):
+            if quota.limit is not None and asked > quota.limit and nodes and all(map(quota.covers, nodes)):
                 raise Invalid(
                     f"It needs {gpu_count(asked)} at the same time; project {above.name!r} may hold "
                     f"{gpu_count(quota.limit)} of "
@@ -367,16 +369,18 @@ def _by_gpus(shape: Shape, node: Node) -> int:
     return node.gpus * (ONE // shape.gpus)
 
 
-def _domain(require: str | None, node: Node, pool: Pool) -> str:
+def _has_topology(require: str | None, pool: Pool) -> None:
+    known = [*pool.topology, "node"]
+    if require is not None and require.removeprefix("same_") not in known:
+        raise Invalid(f"There is no topology {require!r}; {_instead(require, known)}", field="require")
+
+
+def _domain(require: str | None, node: Node) -> str:
     if require is None:
         return ""
     if require in _SAME_NODE:
         return node.name
-    label = require.removeprefix("same_")
-    if label not in pool.topology:
-        known = [*pool.topology, "node"]
-        raise Invalid(f"There is no topology {require!r}; {_instead(require, known)}", field="require")
-    return node.labels.get(label, f"alone: {node.name}")
+    return node.labels.get(require.removeprefix("same_"), f"alone: {node.name}")
 
 
 # -- words ------------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from typing import cast
 
 from scheduler.controller import dependencies, gpuusage, notices, usage
 from scheduler.controller.accountant import Accountant
+from scheduler.controller.autoscaling import LackingJobs
 from scheduler.controller.book import Book, Holdings
 from scheduler.controller.checkpoints import Checkpoints
 from scheduler.controller.delegatedjobs import DelegatedJobs
@@ -91,6 +92,7 @@ class Controller:
         self.recall_session, self.sessions_in_line = self._sessions.recall, self._sessions.in_line
         self._deletion = Deletion(self._writer, store, backend.files, clock)
         self._forecaster = Forecaster(self._forecast, self._publish_forecast, clock)
+        self._lacking = LackingJobs(backend.autoscaling, lambda: self._decided)
         self._checkpoints = Checkpoints(backend.files, lambda: self._decided.holding.values(), self._jobs.saved)
         self.accountant = Accountant(self._writer, clock)
         self._idleness, self.session_idleness = Idleness(), SessionIdleness()
@@ -141,6 +143,7 @@ class Controller:
         self._resync()
         self._plan_loop.open()
         self._forecaster.open()
+        self._lacking.open()
         self._checkpoints.open()
         self.accountant.open()
         self._look_for_idle_jobs()
@@ -165,6 +168,7 @@ class Controller:
         await self._plan_loop.close()
         self._delegated.close()
         await self._forecaster.close()
+        await self._lacking.close()
         await self._checkpoints.close()
         self.accountant.close()
         if self._looking is not None:
@@ -335,6 +339,7 @@ class Controller:
         self.book.plan = planned.plan
         self.book.pool_at(planned.snapshot.now)
         self._forecaster.look(planned.snapshot)
+        self._lacking.look(planned.plan)
         holdings = Holdings(self._decided.nodes, self._decided.standing)
         self._jobs.nominate(planned.plan.promises)
         self._jobs.drop_nominations(planned.lost)

@@ -14,28 +14,15 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 
 from scheduler.controller.book import Book, Holdings
 from scheduler.controller.statewriter import StateWriter
-from scheduler.controller.workertracker import launch_of
+from scheduler.controller.unplaced import next_attempt, unplaced, unplaced_attempt
 from scheduler.engines.backend import Delegation
-from scheduler.engines.base import DelegatedAttempt, PlacementStatus
+from scheduler.engines.base import PlacementStatus, UnplacedAttempt
 from scheduler.errors import RunaiError
-from scheduler.model import (
-    ONE,
-    AttemptKey,
-    Environment,
-    Job,
-    JobId,
-    JobState,
-    NodeName,
-    Pool,
-    WorkerPlacement,
-    WorkloadId,
-)
+from scheduler.model import AttemptKey, Job, JobId, JobState, WorkerPlacement, WorkloadId
 from scheduler.policy import Action, Decision
 from scheduler.policy.blocking import Delegated
 
 log = logging.getLogger(__name__)
-
-UNPLACED = NodeName("")
 
 
 class DelegatedJobs:
@@ -55,7 +42,7 @@ class DelegatedJobs:
     def open(self, jobs: Iterable[Job]) -> None:
         """Continue after a restart with these jobs; called before the engine is opened."""
         if self._delegation is not None:
-            self._attempts = {job.id: _next(job) for job in jobs if job.state is JobState.QUEUED}
+            self._attempts = {job.id: next_attempt(job) for job in jobs if job.state is JobState.QUEUED}
             keys = [AttemptKey((JobId(job), attempt)) for job, attempt in self._attempts.items()]
             self._delegation.watch(self._report, keys)
 
@@ -79,7 +66,7 @@ class DelegatedJobs:
         for id, attempt in list(self._attempts.items()):
             job = book.jobs.get(id)
             started = job is not None and job.state.holds_gpus and len(job.attempts) == attempt
-            if started or id not in waiting or job is None or _next(job) != attempt:
+            if started or id not in waiting or job is None or next_attempt(job) != attempt:
                 self._forget(id)
                 if not started:
                     self._run(self._delegation.withdraw(JobId(id), attempt))
@@ -87,25 +74,27 @@ class DelegatedJobs:
             if id not in self._asked:
                 job = book.jobs[id]
                 self._asked.add(id)
-                self._attempts[id] = _next(job)
-                self._run(self._delegate(self._delegation, _wanted(job, book.pool)))
+                self._attempts[id] = next_attempt(job)
+                self._run(self._delegate(self._delegation, unplaced_attempt(job, book.pool)))
 
     def placed(self, book: Book, holdings: Holdings) -> Iterable[tuple[Job, tuple[WorkerPlacement, ...]]]:
         """The jobs whose workers have their nodes, with their GPUs, which are taken from `holdings`."""
         for id, status in list(self._status.items()):
             job = book.jobs.get(id)
-            if job is None or job.state is not JobState.QUEUED or not status.nodes or status.attempt != _next(job):
+            if job is None or job.state is not JobState.QUEUED or status.attempt != next_attempt(job):
                 continue
-            gpus = [len(worker.gpus) for worker in _unplaced(job)]
+            if not status.nodes:
+                continue
+            gpus = [len(worker.gpus) for worker in unplaced(job)]
             if placement := holdings.number(list(zip(status.nodes, gpus, strict=True))):
                 yield job, placement
 
     def _decision(self, job: Job, scheduler: str) -> Decision:
         status = self._status.get(job.id)
-        known = status is not None and status.attempt == _next(job) and status.reason
+        known = status is not None and status.attempt == next_attempt(job) and status.reason
         return Decision(Action.WAIT, known or f"{scheduler} decides when it starts.", blocked_by=Delegated(scheduler))
 
-    async def _delegate(self, delegation: Delegation, wanted: DelegatedAttempt) -> None:
+    async def _delegate(self, delegation: Delegation, wanted: UnplacedAttempt) -> None:
         """Delegate a job once it is durable that it waits."""
         job, attempt = wanted.launch.job, wanted.launch.attempt
         try:
@@ -135,26 +124,3 @@ class DelegatedJobs:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("A job could not be delegated or withdrawn.", exc_info=error)
-
-
-def _next(job: Job) -> int:
-    """The number of the attempt that a queued job waits for."""
-    return len(job.attempts) + 1
-
-
-def _unplaced(job: Job) -> tuple[WorkerPlacement, ...]:
-    """The workers of the next attempt: the smallest gang, since nothing would shrink it for others."""
-    shapes = job.request.shapes[: job.request.min_workers]
-    return tuple(WorkerPlacement(UNPLACED, tuple(range(shape.gpus // ONE))) for shape in shapes)
-
-
-def _wanted(job: Job, pool: Pool) -> DelegatedAttempt:
-    request = job.request
-    training = tuple(each.name for each in pool.node_pools if each.environment is Environment.TRAIN)
-    return DelegatedAttempt(
-        launch_of(job, _next(job), _unplaced(job), {}),
-        node_pools=training if request.node_pools is None else request.node_pools,
-        gpu_types=request.gpu_types,
-        require=request.require,
-        avoids=tuple(avoided.node for avoided in job.avoids),
-    )

@@ -64,7 +64,7 @@ class Submissions:
         admission.admit_job_text(job)
         admission.admit_traits(job.request, self._traits)
         admission.admit_image(job.program, self._traits)
-        admission.admit_job(job.request, job.program, decided.pool, decided.nodes)
+        admission.admit_job(job.request, job.program, decided.pool, decided.nodes, grows=self._traits.autoscaled)
         await self._may_follow(job.request.after)
         self._may_have(job.user, more=1)
 

@@ -19,7 +19,7 @@ from traitlets.config import Config
 
 from scheduler.discovery.statefolder import StateFolder
 from scheduler.engines.agents.agents import Agents
-from scheduler.engines.base import DelegatedAttempt, Engine, PlacementStatus, Traits
+from scheduler.engines.base import Engine, PlacementStatus, Traits, UnplacedAttempt
 from scheduler.engines.files import JobFiles
 from scheduler.engines.leadership import Leadership
 from scheduler.errors import Invalid
@@ -86,7 +86,7 @@ class Delegation(ABC):
         until `delegate` or `withdraw` is called for them. Called before the engine is opened."""
 
     @abstractmethod
-    async def delegate(self, wanted: DelegatedAttempt) -> None:
+    async def delegate(self, wanted: UnplacedAttempt) -> None:
         """Let the other scheduler place an attempt. Idempotent on (job, attempt), also after a restart.
 
         Once all its workers are placed, the engine's `launch` starts them. What prevents that is reported and retried.
@@ -98,12 +98,31 @@ class Delegation(ABC):
 
 
 @dataclass(frozen=True, slots=True)
+class LackingAttempt:
+    """An attempt that waits because nodes are lacking, and the sentence that says so."""
+
+    attempt: UnplacedAttempt
+    reason: str
+
+
+class Autoscaling(ABC):
+    """Shows what adds nodes to the cluster which workers wait for nodes, at most `most` of them."""
+
+    most: int
+
+    @abstractmethod
+    def show(self, lacking: Sequence[LackingAttempt]) -> None:
+        """Show the workers of these attempts and no others. Returns at once; what prevents it is retried."""
+
+
+@dataclass(frozen=True, slots=True)
 class Backend:
     """An engine, its files, its nodes and its leadership. The parts are opened one by one, leadership first.
 
     `traits` describe what the engine can do: a job that needs more is refused before it is queued. `agents` answers the
     agents of its workers, where it uses agents, and `node_agents` those of its nodes. `delegation`: another scheduler
-    places the jobs. `notebooks` are the servers whose images and volumes jobs can share.
+    places the jobs. `autoscaling`: nodes are added for jobs that wait. `notebooks` are the servers whose images and
+    volumes jobs can share.
     `url` is the address at which its workers reach the service, where that is not its address on this machine.
     """
 
@@ -114,6 +133,7 @@ class Backend:
     agents: Agents | None = None
     node_agents: NodeAgents | None = None
     delegation: Delegation | None = None
+    autoscaling: Autoscaling | None = None
     notebooks: Notebooks | None = None
     traits: Traits = field(default_factory=Traits)
     url: str = ""

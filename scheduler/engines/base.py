@@ -42,12 +42,14 @@ class Traits:
     worker gets (as a device plugin does). The numbers in a placement then only count them: a number does not identify a
     GPU, and nodes have no `devices`. `images`: a job can choose the image that its workers run in. `shared_folders`:
     workers see the submitter's folders at the same paths. Without it a job has only the files that were sent.
+    `autoscaled`: nodes are added for jobs that the present ones are too small or too few for.
     """
 
     shares: bool = True
     picks_gpus: bool = False
     images: bool = False
     shared_folders: bool = True
+    autoscaled: bool = False
 
 
 class WorkerState(StrEnum):
@@ -119,8 +121,8 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class DelegatedAttempt:
-    """An attempt that another scheduler places: the workers of `launch` have no node (an empty name).
+class UnplacedAttempt:
+    """An attempt that waits for its nodes: the workers of `launch` have no node (an empty name).
 
     They must run on nodes of these node pools, whose GPUs are of these types, and in one domain of the topology level
     `require`. They should not run on the nodes of `avoids`.

@@ -4,6 +4,7 @@ from scheduler.policy.accuracy import Accuracy, Statement
 from scheduler.policy.dryrun import DryRun, dry_run
 from scheduler.policy.effects import Effect, effects
 from scheduler.policy.forecast import WARNED, Forecast, Pause, Range, forecast, rises_soon
+from scheduler.policy.lackingnodes import lacking_nodes
 from scheduler.policy.planner import Planner, SnapshotPlanner, decide
 from scheduler.policy.residuals import Residuals
 from scheduler.policy.similar import SimilarRuns
@@ -31,5 +32,6 @@ __all__ = [
     "dry_run",
     "effects",
     "forecast",
+    "lacking_nodes",
     "rises_soon",
 ]

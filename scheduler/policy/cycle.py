@@ -86,7 +86,8 @@ class Cycle:
         self._grow()
         frozen = self.planner.frozen_projects()
         decisions = self._decisions(frozen)
-        return Plan(decisions, project_figures(self.planner, frozen), self.wakeup.at, decisions.changes)
+        figures = project_figures(self.planner, frozen)
+        return Plan(decisions, figures, self.wakeup.at, decisions.changes, in_line=decisions.in_line)
 
     # -- broken gangs and nominations -------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from copy import copy
 from functools import cached_property
+from itertools import zip_longest
 from typing import Self
 
 from scheduler.model import ProjectName, WorkloadId
@@ -58,6 +59,15 @@ class Decisions(Mapping[WorkloadId, Decision]):
         twin._lines = {project.name: self._state.line(project.name) for project in self._state.waiting}
         twin._gone = {name: self._gone_from(name, line) for name, line in twin._lines.items()}
         return twin
+
+    def in_line(self) -> Iterator[WorkloadId]:
+        """The jobs that waited before the plan: those that were first in line in each project, then the second ones,
+        and so on."""
+        lines = self._lines
+        if lines is None:
+            lines = {project.name: self._state.line(project.name) for project in self._state.waiting}
+        for places in zip_longest(*(line.in_order() for _, line in sorted(lines.items()))):
+            yield from (id for id in places if id is not None)
 
     def settle(self) -> None:
         """Determine why jobs wait before requests become eligible for other nodes."""

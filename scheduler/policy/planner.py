@@ -140,6 +140,7 @@ class SnapshotPlanner:
             decisions=self._decisions,
             projects=dict(plan.projects),  # here, not in the thread of whoever reads them first
             stop_order=stop_order(snapshot, concerned, plan.changes),
+            in_line=self._decisions.in_line,
         )
         self._planner, self.read = planner, planner.read
         return plan

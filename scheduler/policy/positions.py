@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from heapq import merge
 from itertools import chain
 
 from scheduler.model import Milli, UserName, WorkloadId
@@ -55,6 +56,11 @@ class Line:
             return None
         ahead, lists = self._ranks[rank]
         return 1 + ahead + sum([bisect_left(each, urgency) for each in lists])
+
+    def in_order(self) -> Iterator[WorkloadId]:
+        """The ids of its jobs."""
+        for _, lists in self._ranks.values():
+            yield from (urgency[-1] for urgency in merge(*lists))
 
     def key(self, job: WorkloadState) -> LineKey:
         """A sort key: jobs with a lesser one are ahead."""

@@ -5,7 +5,7 @@ The same snapshot gives the same plan, always: `now` comes in with it, and every
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -107,7 +107,8 @@ class Plan:
     """A decision for every workload of the snapshot, and when to plan again even if nothing changes (or never).
 
     `changes` are the decisions other than to stay as before or to wait. `stop_order` says who would be stopped next for
-    other projects once the plan is carried out.
+    other projects once the plan is carried out. `in_line` gives the jobs that waited before the plan: those that were
+    first in line in each project, then the second ones, and so on.
     """
 
     decisions: Mapping[WorkloadId, Decision]
@@ -115,6 +116,7 @@ class Plan:
     again_at: float | None = None
     changes: Mapping[WorkloadId, Decision] = field(default_factory=dict)
     stop_order: StopOrder = field(default=NOBODY, compare=False, repr=False)
+    in_line: Callable[[], Iterator[WorkloadId]] = field(default=lambda: iter(()), compare=False, repr=False)
 
     @property
     def promises(self) -> Mapping[WorkloadId, tuple[WorkerPlacement, ...]]:

@@ -97,6 +97,28 @@ def test_what_could_run_is_admitted(request_: Request) -> None:
 
 
 @pytest.mark.parametrize(
+    "request_",
+    [asks(gpus=16), asks(gpus=8, workers=100, min_workers=50), asks(gpus=8, workers=3, require="rack")],
+    ids=str,
+)
+def test_where_nodes_are_added_the_present_ones_may_be_too_small_or_too_few(request_: Request) -> None:
+    admit_job(request_, PROGRAM, POOL, NODES, grows=True)
+    admit_job(request_, PROGRAM, POOL, (), grows=True)
+    with pytest.raises(Invalid):
+        admit_job(request_, PROGRAM, POOL, NODES)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [asks("speech", gpus=8), asks(gpus=1, gpu_types=("H800",)), asks(gpus=16, require="raack")],
+    ids=str,
+)
+def test_added_nodes_change_no_limits_types_or_topology(request_: Request) -> None:
+    with pytest.raises(Invalid):
+        admit_job(request_, PROGRAM, POOL, NODES, grows=True)
+
+
+@pytest.mark.parametrize(
     ("request_", "field", "sentence"),
     [
         (

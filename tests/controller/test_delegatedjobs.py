@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scheduler.controller import Controller
 from scheduler.engines.backend import Backend, Delegation
-from scheduler.engines.base import DelegatedAttempt, PlacementStatus
+from scheduler.engines.base import PlacementStatus, UnplacedAttempt
 from scheduler.model import After, AttemptKey, Fault, Job, JobId, JobState, NodeName
 from scheduler.policy import SnapshotPlanner
 from scheduler.store import Store
@@ -22,13 +22,13 @@ class ByTheTest(Delegation):
     scheduler = "Kueue"
 
     def __init__(self) -> None:
-        self.line: dict[tuple[str, int], DelegatedAttempt | None] = {}
+        self.line: dict[tuple[str, int], UnplacedAttempt | None] = {}
 
     def watch(self, report: Callable[[PlacementStatus], None], delegated: Collection[AttemptKey]) -> None:
         self.placed = report
         self.line.update(dict.fromkeys(delegated))
 
-    async def delegate(self, wanted: DelegatedAttempt) -> None:
+    async def delegate(self, wanted: UnplacedAttempt) -> None:
         self.line[wanted.launch.job, wanted.launch.attempt] = wanted
 
     async def withdraw(self, job: JobId, attempt: int) -> None:

@@ -116,6 +116,14 @@ def test_a_scheduler_that_delegates_placement_has_other_rights_and_knows_the_que
     assert changed == {"ConfigMap/runai", "Role/runai", "Deployment/runai"}, "its pod restarts"
 
 
+def test_a_scheduler_that_shows_what_jobs_lack_may_also_mark_pods(tmp_path: Path) -> None:
+    before, after = rendered(tmp_path, NEEDED), rendered(tmp_path, {**NEEDED, "autoscaling": {"pods": 50}})
+    config = json.loads(after["ConfigMap/runai"]["data"]["jupyter_runai_config.json"])["Kubernetes"]
+    assert config["autoscaling_pods"] == 50
+    (added,) = [rule for rule in after["Role/runai"]["rules"] if rule not in before["Role/runai"]["rules"]]
+    assert added == {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]}
+
+
 def test_the_documented_values_exist_in_the_chart(tmp_path: Path) -> None:
     blocks = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 3

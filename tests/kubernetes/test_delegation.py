@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from scheduler.engines.agents.tokens import Tokens, Worker
-from scheduler.engines.base import DelegatedAttempt
+from scheduler.engines.base import UnplacedAttempt
 from scheduler.engines.kubernetes import externalschedulers
 from scheduler.engines.kubernetes.delegation import ClusterDelegation
 from scheduler.engines.kubernetes.gang import Gang
@@ -217,7 +217,7 @@ class SlowPods:
     def pod(self, worker: Worker) -> None:
         return None
 
-    async def offer(self, gang: Gang, wanted: DelegatedAttempt, path: str) -> list[str]:
+    async def offer(self, gang: Gang, wanted: UnplacedAttempt, path: str) -> list[str]:
         self.names |= {pod_name(plan.worker) for plan in gang.plans}
         return []
 
@@ -233,7 +233,7 @@ async def test_a_job_that_is_resumed_while_it_is_withdrawn_is_in_line_again() ->
     pods, work = SlowPods(), list[Coroutine[Any, Any, Any]]()
     slow = cast(Any, pods)
     delegation = ClusterDelegation(slow, slow, slow, externalschedulers.Kueue({}), "jobs", work.append)
-    wanted = DelegatedAttempt(launch("j", ("true",)), (NodePoolName("train"),))
+    wanted = UnplacedAttempt(launch("j", ("true",)), (NodePoolName("train"),))
     await delegation.delegate(wanted)
     withdrawn = asyncio.create_task(delegation.withdraw(JobId("j"), 1))
     await asyncio.sleep(0)

@@ -295,6 +295,8 @@ KUBERNETES_SETTINGS = dict.fromkeys(
     "gpu_parts": "kubernetes/test_gpu_parts.py::test_jobs_share_a_gpu_as_the_device_plugin_divides_it",
     "gpu_memory_limits": "kubernetes/test_gpu_parts.py::"
     "test_gpu_memory_limits_tell_the_container_toolkit_what_a_job_may_use",
+    "autoscaling_pods": "kubernetes/test_autoscaling.py::"
+    "test_pods_show_what_the_jobs_first_in_line_lack_until_nodes_are_there",
     "checkpoint_volume": "kubernetes/test_service.py::"
     "test_checkpoint_volume_keeps_the_checkpoints_of_each_job_and_only_their_time_is_uploaded",
     "node_agent": "kubernetes/test_installed.py::test_its_node_agent_reports_whose_processes_use_which_gpus",

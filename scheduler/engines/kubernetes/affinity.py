@@ -1,4 +1,4 @@
-"""The affinity of a pod that another scheduler places. Pure."""
+"""The affinity of a pod that others find a node for: another scheduler, or what adds nodes. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler.engines.base import DelegatedAttempt
+from scheduler.engines.base import UnplacedAttempt
 from scheduler.engines.kubernetes.inventory import ClusterInventory
 from scheduler.engines.kubernetes.names import ATTEMPT, INSTANCE, JOB, NODE_POOL
 from scheduler.engines.kubernetes.nodeviews import PRODUCT
@@ -29,7 +29,7 @@ class Constraints:
     avoids: Sequence[str] = ()
 
     @classmethod
-    def of(cls, wanted: DelegatedAttempt, inventory: ClusterInventory, *, gpus: bool) -> Constraints:
+    def of(cls, wanted: UnplacedAttempt, inventory: ClusterInventory, *, gpus: bool) -> Constraints:
         """Those of a gang. `gpus`: a worker has some; a node without GPUs and label is in no node pool."""
         types = wanted.gpu_types
         return cls(
@@ -73,7 +73,8 @@ def _node_affinity(own: Mapping[str, Any], constraints: Constraints) -> Manifest
 
 def _together(own: Mapping[str, Any], pod: Manifest, level: str, settings: Kubernetes) -> Manifest:
     key = settings.topology_labels.get(level, HOSTNAME)
-    gang = {name: pod["metadata"]["labels"][name] for name in (INSTANCE, JOB, ATTEMPT)}
+    labels = pod["metadata"]["labels"]
+    gang = {name: labels[name] for name in (INSTANCE, JOB, ATTEMPT) if name in labels}  # a placeholder has no attempt
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     term = {"labelSelector": {"matchLabels": gang}, "topologyKey": key}
     return {**own, required: [*(own.get(required) or ()), term]}

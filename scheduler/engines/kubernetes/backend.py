@@ -52,12 +52,14 @@ def kubernetes(setup: Setup) -> Backend:
         agents=agents,
         node_agents=node_agents,
         delegation=engine.delegation,
+        autoscaling=engine.placeholders if settings.autoscaling_pods else None,
         notebooks=ClusterNotebooks(api, settings) if settings.notebooks_namespace else None,
         traits=Traits(
             shares=bool(settings.gpu_parts) and engine.delegation is None,
             picks_gpus=True,
             images=settings.images,
             shared_folders=False,
+            autoscaled=settings.autoscaling_pods > 0,
         ),
         url=settings.url,
     )

@@ -19,7 +19,7 @@ from typing import Any
 
 from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.backend import Delegation
-from scheduler.engines.base import DelegatedAttempt, PlacementStatus
+from scheduler.engines.base import PlacementStatus, UnplacedAttempt
 from scheduler.engines.kubernetes.api import Api, ApiError
 from scheduler.engines.kubernetes.externalschedulers import ExternalScheduler
 from scheduler.engines.kubernetes.gang import Gang, gang_of
@@ -43,7 +43,7 @@ class Waiting:
     """A gang that waits for its nodes. `uids` are those of its pods, while all of them are there; `gone` those of pods
     that have ended. `pauses` are those before its pods are created again."""
 
-    wanted: DelegatedAttempt
+    wanted: UnplacedAttempt
     gang: Gang
     uids: Collection[str] = ()
     gone: set[str] = field(default_factory=set)
@@ -109,7 +109,7 @@ class ClusterDelegation(Delegation):
         key = (worker.job, worker.attempt)
         return key in self._waiting or key in self._kept
 
-    async def delegate(self, wanted: DelegatedAttempt) -> None:
+    async def delegate(self, wanted: UnplacedAttempt) -> None:
         key = (wanted.launch.job, wanted.launch.attempt)
         before = self._waiting.get(key)
         if before is not None and before.gang.stopped.is_set():

@@ -39,6 +39,7 @@ from scheduler.engines.kubernetes.inventory import ClusterInventory
 from scheduler.engines.kubernetes.launching import Launching, within
 from scheduler.engines.kubernetes.names import pod_name
 from scheduler.engines.kubernetes.nodeviews import NodeView
+from scheduler.engines.kubernetes.placeholders import Placeholders
 from scheduler.engines.kubernetes.podstates import PodStatus
 from scheduler.engines.kubernetes.podviews import PodView
 from scheduler.engines.kubernetes.quotas import Quotas
@@ -72,6 +73,7 @@ class KubernetesEngine(Engine):
                 api, inventory, self._launching, external, settings.namespace, self._run
             )
             agents.awaited = self.delegation.awaits
+        self.placeholders = Placeholders(api, inventory, settings, self._run)
         self._quotas = Quotas(api, settings.namespace)
         self._servers = Servers(api, inventory, settings, self._run)
         self._gangs: dict[tuple[str, int], Gang] = {}
@@ -98,6 +100,7 @@ class KubernetesEngine(Engine):
                 await self.delegation.open()
             except ApiError as error:
                 raise Unavailable(f"The queues of the cluster cannot be read: {error}") from error
+        self.placeholders.open()
         self._inventory.live = self._known.__contains__
         self._inventory.seated = self._servers.seated
         self._inventory.pod_changed = self._see_pod
@@ -108,6 +111,7 @@ class KubernetesEngine(Engine):
         self._inventory.pod_changed = lambda before, after: None
         self._inventory.node_changed = lambda before, after: None
         self._settling.close()
+        await self.placeholders.close()
         await self._quotas.close()
         if self.delegation is not None:
             await self.delegation.close()
@@ -181,13 +185,16 @@ class KubernetesEngine(Engine):
 
     async def _start(self, gang: Gang) -> None:
         """Create and bind the missing pods, and apply a stop that came meanwhile."""
+        await self.placeholders.remove(gang.job)
         growths = self._quotas.growths
         refused = await self._launching.start(gang, self._settling.put)
         if refused is not None:
             reason, fault = refusal(refused)
             for worker in self._agents.running(gang.job, gang.attempt):
                 await self._agents.lose(worker, reason, fault)
-            if gang.alike and (too_much := exceeded(refused)) is not None:
+            if (too_much := exceeded(refused)) is not None:
+                self.placeholders.make_room()
+            if gang.alike and too_much is not None:
                 self._quotas.refuse(gang.job, gang.attempt, too_much.times(len(gang.plans)), growths)
             await self._launching.withdraw(pod_name(plan.worker) for plan in gang.plans)
         elif gang.stopped.is_set():
@@ -223,6 +230,8 @@ class KubernetesEngine(Engine):
     def _see_pod(self, before: PodView | None, after: PodView | None) -> None:
         self._servers.see_pod(before, after)
         pod = after or before
+        if pod is not None and pod.placeholder is not None:
+            self.placeholders.see_pod(before, after)
         if pod is None or pod.worker is None or pod.status is None:
             return
         worker, status = pod.worker, pod.status

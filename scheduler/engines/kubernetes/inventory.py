@@ -150,6 +150,10 @@ class ClusterInventory(Inventory):
         """All pods of workers."""
         return [pod for pod in self._pod_mirror.items.values() if pod.worker is not None]
 
+    def placeholders(self) -> list[PodView]:
+        """All pods that show what waiting jobs lack."""
+        return [pod for pod in self._pod_mirror.items.values() if pod.placeholder is not None]
+
     def of_session(self, session: SessionId) -> list[PodView]:
         """The pods whose label names a session."""
         return list(self._of_sessions.get(session, {}).values())

@@ -12,7 +12,7 @@ from typing import Any
 
 from scheduler.engines.agents.agents import Agents
 from scheduler.engines.agents.tokens import Worker
-from scheduler.engines.base import DelegatedAttempt, WorkerState
+from scheduler.engines.base import UnplacedAttempt, WorkerState
 from scheduler.engines.kubernetes import manifests
 from scheduler.engines.kubernetes.affinity import Constraints, with_affinity
 from scheduler.engines.kubernetes.api import CONNECTIONS, Api, ApiError
@@ -123,7 +123,7 @@ class Launching:
         await _all(self._bind(plan, uid) for plan, uid in zip(plans, uids, strict=True))
         return True
 
-    async def offer(self, gang: Gang, wanted: DelegatedAttempt, gangs: str) -> list[str]:
+    async def offer(self, gang: Gang, wanted: UnplacedAttempt, gangs: str) -> list[str]:
         """Create the pods of a gang, and its object at the path `gangs`, for the scheduler that places them; returns
         the UIDs of the pods. Raises `ApiError`."""
         external, first, size = self._external, gang.plans[0], len(gang.plans)

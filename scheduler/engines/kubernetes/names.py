@@ -13,6 +13,9 @@ INSTANCE, JOB, ATTEMPT, RANK = (f"{PREFIX}/{name}" for name in ("instance", "job
 SESSION = f"{PREFIX}/session"
 """The label of a notebook server's pod that names its session."""
 
+PLACEHOLDER = f"{PREFIX}/placeholder"
+"""The label of a pod that shows cluster autoscalers what a waiting job lacks."""
+
 PROJECT = f"{PREFIX}/project"
 """The annotation of a worker's pod that names its project."""
 
@@ -35,6 +38,11 @@ def attempt_name(job: JobId, attempt: int) -> str:
 def lease_name(instance: str) -> str:
     """The name of the Lease for the leader election of an instance."""
     return f"runai-{instance}"
+
+
+def placeholder_prefix(job: JobId) -> str:
+    """What the names of a job's placeholders begin with."""
+    return f"runai-{job.lower()}-waiting-"
 
 
 def pod_name(worker: Worker) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler.engines.agents.tokens import Worker
-from scheduler.engines.kubernetes.names import ATTEMPT, INSTANCE, JOB, RANK, SESSION
+from scheduler.engines.kubernetes.names import ATTEMPT, INSTANCE, JOB, PLACEHOLDER, RANK, SESSION
 from scheduler.engines.kubernetes.podstates import ENDED, PodStatus, pod_status
 from scheduler.engines.kubernetes.quantities import count, mib, milli
 from scheduler.model import JobId, MiB, Milli, SessionId
@@ -69,7 +69,7 @@ class PodView:
     """A pod. `ended`: its containers will not run again, and it uses no resources of its node.
 
     `worker` and `status` are set for workers' pods only, `session` for those of sessions. `deleting`: the pod is being
-    deleted.
+    deleted. `placeholder` is set for placeholders: the sentence in them that says why their job waits.
     """
 
     name: str
@@ -82,6 +82,7 @@ class PodView:
     status: PodStatus | None = None
     session: SessionId | None = None
     deleting: bool = False
+    placeholder: str | None = None
 
 
 def pod_view(pod: Object, instance: str, namespace: str, offers: GpuResources) -> PodView:
@@ -90,7 +91,9 @@ def pod_view(pod: Object, instance: str, namespace: str, offers: GpuResources) -
     metadata, spec, status = pod["metadata"], pod.get("spec", {}), pod.get("status", {})
     labels = metadata.get("labels") or {}
     worker = _worker(labels, instance) if metadata["namespace"] == namespace else None
-    session = labels.get(SESSION) if labels.get(INSTANCE) == instance else None
+    ours = labels.get(INSTANCE) == instance
+    session = labels.get(SESSION) if ours else None
+    placeholder = ours and PLACEHOLDER in labels and metadata["namespace"] == namespace
     return PodView(
         name=metadata["name"],
         namespace=metadata["namespace"],
@@ -102,7 +105,14 @@ def pod_view(pod: Object, instance: str, namespace: str, offers: GpuResources) -
         status=None if worker is None else pod_status(pod),
         session=None if session is None else SessionId(session),
         deleting="deletionTimestamp" in metadata,
+        placeholder=_unschedulable(status) if placeholder else None,
     )
+
+
+def _unschedulable(status: Object) -> str:
+    """Why a pod is marked as unschedulable; empty if it is not."""
+    found = (each for each in status.get("conditions") or () if each.get("reason") == "Unschedulable")
+    return next((str(each.get("message", "")) for each in found), "")
 
 
 def _worker(labels: Mapping[str, str], instance: str) -> Worker | None:

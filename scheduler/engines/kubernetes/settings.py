@@ -97,6 +97,13 @@ class Kubernetes(Configurable):
         help="With another `placement`: the queue of a project, where it does not have the project's name, e.g. "
         '`{"Team A": "team-a"}`: a LocalQueue of the pods\' namespace (Kueue), or a Queue (KAI).',
     )
+    autoscaling_pods = Integer(
+        0,
+        min=0,
+        config=True,
+        help="The most pods that show cluster autoscalers which jobs lack nodes. Jobs that the present nodes are too "
+        "small or too few for then wait instead of being refused. Default: 0, nothing is shown.",
+    )
     upload_seconds = Integer(
         300,
         min=0,
@@ -154,6 +161,12 @@ class Kubernetes(Configurable):
                 f"c.Kubernetes.gpu_parts names {self.gpu_resource}, which whole GPUs are offered as. Have the device "
                 "plugin rename what it shares (renameByDefault).",
                 field="gpu_parts",
+            )
+        if self.autoscaling_pods and self.placement != "runai":
+            raise Invalid(
+                f"With the placement {self.placement!r}, waiting jobs have pods, which cluster autoscalers see; leave "
+                "out c.Kubernetes.autoscaling_pods.",
+                field="autoscaling_pods",
             )
         for name, why in (("image", "the image that jobs run in"), ("url", "the address at which pods reach it")):
             if not getattr(self, name):
