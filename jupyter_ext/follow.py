@@ -20,12 +20,17 @@ from typing import Any
 
 from scheduler.client import Address, AsyncClient
 from scheduler.errors import RunaiError, Unavailable
-from scheduler.schema import JobView
+from scheduler.model import JobState
+from scheduler.schema import Event, JobView, ViewFigures, ViewWritten
 
 WAITING = 64
 """The most pieces in the queue of the reader."""
 
-_FIRST_LOOK, _LATER_LOOK = 0.1, 5.0
+QUIET = 1.0
+"""Seconds without anything new after which a reader is told so."""
+
+_SOON, _LATER = 0.1, 5.0
+"""Seconds until the next attempt to connect, at first and at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +40,23 @@ class Disconnected:
     sentence: str
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The job may have printed, in any of its workers, or reported."""
+
+    printed: bool
+    reported: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """Nothing has happened for a second."""
+
+
 Output = dict[str, Any]
 """An output message of nbformat: text, or a display of the job."""
 
-Happening = JobView | Output | Disconnected
+Happening = JobView | Output | Written | Disconnected
 
 
 class Follower:
@@ -48,6 +66,7 @@ class Follower:
         """`locate` is called again when the connection is lost: the scheduler may have to be started."""
         self._locate = locate
         self._id = job.id
+        self._seen = job
         self._queue: queue.Queue[Happening | Exception | None] = queue.Queue(WAITING)
         self._detach = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"follow {job.id}", daemon=True)
@@ -71,9 +90,16 @@ class Follower:
         with contextlib.suppress(queue.Full):  # a reader with a full queue notices by itself
             self._queue.put_nowait(None)
 
-    def __iter__(self) -> Iterator[Happening]:
+    def __iter__(self) -> Iterator[Happening | Quiet]:
         """The last item is the ended job. Raises the scheduler's errors, `Unavailable` after a minute without it."""
-        while (happening := self._queue.get()) is not None and not self._detach.is_set():
+        while True:
+            try:
+                happening = self._queue.get(timeout=QUIET)
+            except queue.Empty:
+                yield Quiet()
+                continue
+            if happening is None or self._detach.is_set():
+                return
             if isinstance(happening, Exception):
                 raise happening
             yield happening
@@ -113,15 +139,14 @@ class Follower:
         try:
             address = await asyncio.to_thread(self._locate)
             async with AsyncClient(address.url, address.token, address.folder) as client:
-                besides = [asyncio.create_task(self._states(client)), asyncio.create_task(self._look(client))]
+                beside = asyncio.create_task(self._watch(client))
                 try:
                     async for line in client.display(self._id):
                         await self._tell(line.output)
                     last = await client.wait(self._id)
                 finally:
-                    for task in besides:
-                        task.cancel()
-                    await asyncio.gather(*besides, return_exceptions=True)
+                    beside.cancel()
+                    await asyncio.gather(beside, return_exceptions=True)
             await self._tell(last)
             await self._tell(None)
         except Exception as error:
@@ -139,23 +164,17 @@ class Follower:
         except queue.Full:
             await asyncio.to_thread(put)
 
-    async def _states(self, client: AsyncClient) -> None:
-        """Report each change of state. Errors here also reach the stream of output."""
-        with contextlib.suppress(RunaiError):
-            async for event in client.events(subject=self._id):
-                if event.job is not None:
-                    await self._tell(event.job)
-
-    async def _look(self, client: AsyncClient) -> None:
-        """Poll the job: before the stream of events has begun, and for what is not an event.
+    async def _watch(self, client: AsyncClient) -> None:
+        """Tell each change of the job and what it writes, by the stream of events; errors also reach that of output.
 
         Where nothing answers, the scheduler is located again, which starts an embedded one.
         """
-        pause, lost = _FIRST_LOOK, False
+        pause, lost = _SOON, False
         while True:
             try:
-                await self._tell(await client.job(self._id))
-                lost = False
+                async for event in client.watch([self._id], subject=self._id):
+                    pause, lost = _SOON, False
+                    await self._take(client, event)
             except Unavailable as error:
                 if not lost:
                     await self._tell(Disconnected(error.sentence))
@@ -165,4 +184,23 @@ class Follower:
             except RunaiError:
                 return
             await asyncio.sleep(pause)
-            pause = min(pause * 3, _LATER_LOOK)
+            pause = min(pause * 3, _LATER)
+
+    async def _take(self, client: AsyncClient, event: Event) -> None:
+        match event.kind:
+            case "stream.begin":
+                await self._see(await client.job(self._id))
+            case "view.figures":
+                for row in ViewFigures.model_validate(event.data).jobs or ():
+                    if self._seen.state is JobState.QUEUED:
+                        news = row.model_dump(exclude={"reason"} if row.reason is None else None)
+                        await self._see(self._seen.model_copy(update=news))
+            case "view.written":
+                told = ViewWritten.model_validate(event.data)
+                await self._tell(Written(self._id in told.printed, self._id in told.reported))
+            case _ if event.job is not None:
+                await self._see(event.job)
+
+    async def _see(self, job: JobView) -> None:
+        self._seen = job
+        await self._tell(job)

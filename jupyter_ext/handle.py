@@ -265,8 +265,8 @@ class Job(ShownOnce):
     def _settled(self) -> bool:
         return super()._settled() or has_renderer(get_shell())
 
-    def _over(self) -> bool:
-        return self.seen.state.final
+    def _unfinished(self) -> list[str]:
+        return [] if self.seen.state.final else [self.id]
 
     def _looked(self) -> object:
         job = self._fresh()

@@ -1,22 +1,23 @@
 """Displays that are updated in place, for what no renderer in the front end keeps up to date.
 
-What must hold: the kernel never waits for the scheduler, and polling ends when everything that is shown has ended.
+What must hold: the kernel never waits for the scheduler, and a thread follows what is shown only until it has ended.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from IPython.display import display
 
+from jupyter_ext.changes import Changes
 from jupyter_ext.frontend import get_shell, in_marimo, is_attended
 
-LOOK = 2.0
-"""Seconds between two polls."""
-
 Bundle = dict[str, Any]
+
+RERUN = 2.0
+"""Seconds after which a thread of marimo notices that its cell runs again."""
 
 
 class Printed:
@@ -53,11 +54,13 @@ def show(bundle: Bundle) -> Any:
 
 
 class InPlace:
-    """The displays of one thing, in all cells that show it. `look` polls it and returns what the displays depend on,
-    `draw` returns its mime bundle, and `over` tells whether nothing changes any more."""
+    """The displays of one thing, in all cells that show it. `look` reads it and returns what the displays depend on,
+    `draw` returns its mime bundle, and `unfinished` the jobs through which it may still change."""
 
-    def __init__(self, look: Callable[[], object], draw: Callable[[], Bundle], over: Callable[[], bool]) -> None:
-        self._look, self._draw, self._over = look, draw, over
+    def __init__(
+        self, look: Callable[[], object], draw: Callable[[], Bundle], unfinished: Callable[[], Iterable[str]]
+    ) -> None:
+        self._look, self._draw, self._unfinished = look, draw, unfinished
         self._shown: object = None
         self._handles: list[Any] = []
         self._thread: threading.Thread | None = None
@@ -71,13 +74,13 @@ class InPlace:
             self._thread.start()
 
     def _run(self) -> None:
-        pause = threading.Event()
-        while not self._over():
-            pause.wait(LOOK)
-            if (now := self._look()) != self._shown:
-                self._shown, bundle = now, self._draw()
-                for handle in self._handles:
-                    handle.update(bundle, raw=True)
+        with Changes(self._unfinished) as changes:
+            while any(self._unfinished()):
+                changes.wait()
+                if (now := self._look()) != self._shown:
+                    self._shown, bundle = now, self._draw()
+                    for handle in self._handles:
+                        handle.update(bundle, raw=True)
 
 
 class ShownInPlace:
@@ -103,17 +106,17 @@ class ShownInPlace:
     def _follow_in_marimo(self) -> None:
         import marimo
 
-        cell, pause, shown = marimo.current_thread(), threading.Event(), self._looked()
-        while not (self._over() or cell.should_exit):
-            pause.wait(LOOK)
-            if (now := self._looked()) != shown and not cell.should_exit:
-                shown = now
-                marimo.output.replace(marimo.Html(self._drawn()["text/html"]))
+        cell, shown = marimo.current_thread(), self._looked()
+        with Changes(self._unfinished) as changes:
+            while not (self._over() or cell.should_exit):
+                if changes.wait(RERUN) and (now := self._looked()) != shown and not cell.should_exit:
+                    shown = now
+                    marimo.output.replace(marimo.Html(self._drawn()["text/html"]))
 
     def update_in_place(self, handle: Any) -> None:
         """Keep a display of it up to date from now on."""
         if self._in_place is None:
-            self._in_place = InPlace(self._looked, self._drawn, self._over)
+            self._in_place = InPlace(self._looked, self._drawn, self._unfinished)
         self._in_place.add(handle)
 
     def _settled(self) -> bool:
@@ -121,6 +124,10 @@ class ShownInPlace:
         return self._over() or not is_attended(get_shell())
 
     def _over(self) -> bool:
+        return not any(self._unfinished())
+
+    def _unfinished(self) -> Iterable[str]:
+        """The ids of the jobs through which it may still change."""
         raise NotImplementedError
 
     def _looked(self) -> object:

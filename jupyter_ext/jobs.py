@@ -92,8 +92,8 @@ class Jobs(ShownInPlace, Sequence[Job]):
     def _looked(self) -> object:
         return repr(self)
 
-    def _over(self) -> bool:
-        return all(job.seen.state.final for job in self._jobs)
+    def _unfinished(self) -> list[str]:
+        return [job.id for job in self._jobs if not job.seen.state.final]
 
     def _repr_html_(self) -> str:
         """Names and reasons are a user's text: escaped, always."""

@@ -111,6 +111,9 @@ class Search(Trials):
     def _step(self) -> bool:
         return super()._step() and self.driver.seen.state.final
 
+    def _unfinished(self) -> list[str]:
+        return [*([] if self.driver.seen.state.final else [self.driver.id]), *super()._unfinished()]
+
     # -- display ---------------------------------------------------------------------------------------
 
     @property

@@ -12,7 +12,7 @@ from IPython.display import clear_output
 
 from jupyter_ext import card, reports
 from jupyter_ext.connection import connect
-from jupyter_ext.follow import Disconnected, Happening, Output
+from jupyter_ext.follow import Disconnected, Happening, Output, Quiet, Written
 from jupyter_ext.frontend import get_shell, has_renderer
 from jupyter_ext.inplace import ShownInPlace, show
 from jupyter_ext.outputrate import OutputRate
@@ -49,7 +49,7 @@ class Shown:
         bundle = card.bundle(job, follows=self._follows)
         self._handle: Any = show(bundle)
 
-    def take(self, happening: Happening) -> None:
+    def take(self, happening: Happening | Quiet) -> None:
         match happening:
             case {"output_type": "stream", "text": str(text)}:
                 self._write(self._rate.take(text.encode(), time.monotonic()))
@@ -58,20 +58,21 @@ class Shown:
                 self._display(happening)
             case Disconnected():
                 print(happening.sentence, file=sys.stderr)
-            case _:
-                # The job is polled in any case: use that to show output that the rate limit holds back.
-                self._write(self._rate.take(b"", time.monotonic()))
-                if self.job.state.final:
-                    return
+            case Quiet():
+                self._write(self._rate.take(b"", time.monotonic()))  # what the rate limit has held back
+            case Written():
+                if happening.reported and self._look():
+                    self._update()
+            case _ if not self.job.state.final:
                 self.job = happening
                 self._follows = not happening.state.final
-                said, more = card.state(happening), self._look()
+                said, more = card.state(happening), happening.state.final and self._look()
                 if more or said != self._said:
                     self._said = said
                     self._update()
 
     def _look(self) -> bool:
-        """Whether there are new reports, for a front end that does not poll."""
+        """Whether there are new reports, for a front end that does not read them."""
         with contextlib.suppress(RunaiError):
             return self._reported is not None and self._reported.look(connect())
         return False

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import html
 import threading
-import time
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from jupyter_ext import parallel, reports
+from jupyter_ext.changes import Changes
 from jupyter_ext.connection import connect
 from jupyter_ext.handle import Detached, Job, PlainError
 from jupyter_ext.inplace import show
@@ -25,9 +25,6 @@ from scheduler.schema import ArrayView, JobView
 
 if TYPE_CHECKING:
     import pandas
-
-LOOK = 1.0
-"""Seconds between two polls of running jobs."""
 
 MIME = "application/vnd.runai.sweep+json"
 
@@ -53,7 +50,7 @@ class Trials(ShownOnce, Jobs):
         self.goal = goal
         self._points: dict[str, list[reports.Point]] = {}
         self._offsets: dict[str, int] = {}
-        self._looking = threading.Lock()  # a live table polls, too
+        self._looking = threading.Lock()  # a live table looks, too
 
     # -- state --------------------------------------------------------------------------------------
 
@@ -107,7 +104,7 @@ class Trials(ShownOnce, Jobs):
         return {**job.seen.parameters, "state": job.seen.state.value, **metrics}
 
     def _look(self) -> None:
-        """Poll the jobs and their new reports."""
+        """Read the jobs and their new reports."""
         with self._looking:
             self._ask(connect())
 
@@ -125,7 +122,7 @@ class Trials(ShownOnce, Jobs):
     # -- waiting for it -------------------------------------------------------------------------------------
 
     def _step(self) -> bool:
-        """Poll once; whether all jobs have ended."""
+        """Read them once; whether all jobs have ended."""
         self._look()
         return all(job.seen.state.final for job in self._jobs)
 
@@ -134,15 +131,16 @@ class Trials(ShownOnce, Jobs):
         self.shows_itself()
         handle: Any = None
         try:
-            while True:
-                over = self._step()
-                if handle is None:
-                    handle = show(self._bundle())
-                else:
-                    handle.update(self._bundle(), raw=True)
-                if over:
-                    return self
-                time.sleep(LOOK)
+            with Changes(self._unfinished) as changes:
+                while True:
+                    over = self._step()
+                    if handle is None:
+                        handle = show(self._bundle())
+                    else:
+                        handle.update(self._bundle(), raw=True)
+                    if over:
+                        return self
+                    changes.wait()
         except KeyboardInterrupt:
             raise Detached(self._detach()) from None
         except Unavailable as error:

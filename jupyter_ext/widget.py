@@ -12,7 +12,6 @@ from __future__ import annotations
 import html
 import re
 import threading
-import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -20,7 +19,7 @@ import ipywidgets as widgets
 
 from jupyter_ext import card, reports
 from jupyter_ext.connection import connect, locate
-from jupyter_ext.follow import Disconnected, Follower, Happening, Output
+from jupyter_ext.follow import Disconnected, Follower, Happening, Output, Written
 from jupyter_ext.frontend import get_shell
 from scheduler.errors import RunaiError
 from scheduler.model import JobState
@@ -28,9 +27,6 @@ from scheduler.schema import JobView
 
 PAUSE = 0.25
 """The least seconds between two changes of the card."""
-
-REPORTS = 2.0
-"""The least seconds between two polls of the job's reports."""
 
 TAIL, LINES = 20_000, 8
 """How many characters of output are kept, and how many lines are shown."""
@@ -83,7 +79,6 @@ class JobWidget(widgets.VBox):
         self._note = ""
         self._tail = ""
         self._reported = reports.Reported(job.id)
-        self._asked = 0.0
         self._follower: Follower | None = None
         self._head = widgets.HTML()
         self._bar = widgets.FloatProgress(min=0.0, layout=widgets.Layout(width="240px"))
@@ -142,7 +137,6 @@ class JobWidget(widgets.VBox):
                     self._note = ""
                     for happening in batch:
                         self._take(happening)
-                    self._ask()
                     self._draw()
         except RunaiError as error:
             self._note = error.sentence
@@ -157,18 +151,21 @@ class JobWidget(widgets.VBox):
                 self._note = happening.sentence
             case {"output_type": "clear_output"}:
                 self._tail = ""
+            case Written():
+                self._read(printed=happening.printed, reported=happening.reported)
             case dict():
                 self._tail = (self._tail + _text(happening))[-TAIL:]
             case _:
                 self._job.seen = happening
+                if happening.state.final:
+                    self._read(printed=True, reported=True)
 
-    def _ask(self) -> None:
-        """Read the job's new reports: at intervals, and at its end."""
-        if time.monotonic() < self._asked + REPORTS and not self._job.seen.state.final:
-            return
-        self._reported.look(connect())
-        self._look()
-        self._asked = time.monotonic()
+    def _read(self, *, printed: bool, reported: bool) -> None:
+        """Read what is new."""
+        if reported:
+            self._reported.look(connect())
+        if printed:
+            self._look()
 
     def _look(self) -> None:
         """Read the output of the chosen rank, if it is not the one that is followed."""

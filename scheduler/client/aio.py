@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from functools import wraps
 from pathlib import Path
@@ -22,6 +22,7 @@ from scheduler.client.wire import (
     LISTENING,
     PATIENT,
     TIMEOUT,
+    WATCHING,
     Backoff,
     EventReader,
     options,
@@ -83,6 +84,7 @@ class AsyncClient:
     pause = _method(calls.pause)
     resume = _method(calls.resume)
     set_priority = _method(calls.set_priority)
+    show = _method(calls.show)
     delete = _method(calls.delete)
     log = _method(calls.log)
     outputs = _method(calls.outputs)
@@ -216,6 +218,17 @@ class AsyncClient:
             except Unavailable as error:
                 await asyncio.sleep(backoff.pause(error))
             reader.broken()
+
+    async def watch(self, jobs: Iterable[str], *, subject: str | None = None) -> AsyncIterator[Event]:
+        """What a page that shows these jobs (at most 200) learns over one connection: `stream.begin`, then events,
+        prospects and what the jobs write. With `subject`, events of that job alone. Raises `Unavailable` when the
+        connection is lost; then, as after its end, connect again and read anew what is shown.
+        """
+        reader = EventReader(None)
+        async with self._stream(calls.view_stream(jobs, subject), WATCHING) as reply:
+            async for line in reply.aiter_lines():
+                for event in reader.feed(line):
+                    yield event
 
     async def download(self, job_id: str, path: str, to: Path) -> Path:
         """Download one of a job's outputs into the file `to`, completely or not at all."""

@@ -41,6 +41,7 @@ from scheduler.schema import (
     ProjectEntry,
     ProjectList,
     ProjectView,
+    StreamShows,
     UsageReport,
     UserList,
 )
@@ -330,6 +331,11 @@ def digest_of(bundle: bytes | Path) -> str:
 # -- streams ------------------------------------------------------------------------------------------------
 
 
+def show(stream: str, jobs: Iterable[str]) -> Call[None]:
+    """Set the jobs that a stream of `watch` shows from now on; `stream` is the subject of its `stream.begin`."""
+    return Call("POST", f"events/{quote(stream, safe='')}", _nothing, **_json(StreamShows(jobs=list(jobs))))
+
+
 @dataclass(frozen=True, slots=True)
 class Stream:
     """A request whose answer is read piece by piece."""
@@ -360,6 +366,12 @@ def event_stream(after: int | None, subject: str | None) -> Stream:
     if after is not None:
         headers["Last-Event-ID"] = str(after)
     return Stream("events", _given(subject=subject), headers)
+
+
+def view_stream(shows: Iterable[str], subject: str | None) -> Stream:
+    """What a view that shows these jobs needs, and of the other events only those of `subject`, if it is given."""
+    params = _given(view="true", shows=list(shows), subject=subject)
+    return Stream("events", params, {"Accept": "text/event-stream"})
 
 
 def _logs(job_id: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial, wraps
 from pathlib import Path
@@ -21,6 +21,7 @@ from scheduler.client.wire import (
     LISTENING,
     PATIENT,
     TIMEOUT,
+    WATCHING,
     Backoff,
     EventReader,
     options,
@@ -88,6 +89,7 @@ class Client:
     pause = _method(calls.pause)
     resume = _method(calls.resume)
     set_priority = _method(calls.set_priority)
+    show = _method(calls.show)
     delete = _method(calls.delete)
     log = _method(calls.log)
     outputs = _method(calls.outputs)
@@ -215,6 +217,16 @@ class Client:
             except Unavailable as error:
                 time.sleep(backoff.pause(error))
             reader.broken()
+
+    def watch(self, jobs: Iterable[str], *, subject: str | None = None) -> Iterator[Event]:
+        """What a page that shows these jobs (at most 200) learns over one connection: `stream.begin`, then events,
+        prospects and what the jobs write. With `subject`, events of that job alone. Raises `Unavailable` when the
+        connection is lost; then, as after its end, connect again and read anew what is shown.
+        """
+        reader = EventReader(None)
+        with self._stream(calls.view_stream(jobs, subject), WATCHING) as reply:
+            for line in reply.iter_lines():
+                yield from reader.feed(line)
 
     def download(self, job_id: str, path: str, to: Path) -> Path:
         """Download one of a job's outputs into the file `to`, completely or not at all."""

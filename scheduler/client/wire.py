@@ -24,6 +24,8 @@ TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 PATIENT = httpx.Timeout(30.0, connect=5.0, read=600.0, write=600.0)
 FOLLOWING = httpx.Timeout(30.0, connect=5.0, read=None)
 LISTENING = httpx.Timeout(30.0, connect=5.0, read=QUIET)
+WATCHING = httpx.Timeout(30.0, connect=5.0, read=3 * QUIET)
+"""A stream with `view` has a third of the heartbeats."""
 
 
 def options(address: Address) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """JupyterLab in a real Chromium with the panel, before a pool with 5,000 jobs: what users wait for, and what it costs.
 
 All GPUs but one are held and 4,999 jobs wait for two each. JupyterLab starts in turn with and without the extensions,
-on two servers. An hour of 20 events a second is played faster than that: submissions, cancellations and changes of
-priority, of jobs that the panel knows and of new ones.
+on two servers. Frames are compared with those of JupyterLab's own file browser, which lists as many files in the same
+page: what the machine itself drops is in both. An hour of 20 events a second is played faster than that: submissions,
+cancellations and changes of priority, of jobs that the panel knows and of new ones.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ GPUS = 16
 WAITING = 4_999
 STARTS = 10
 OPENINGS = 7
+ROWS = 650
 SENDS = 5
 HOUR = 72_000
 """Events of an hour with 20 a second."""
@@ -110,6 +112,8 @@ def lab(place: Path, environment: dict[str, str] | None) -> Iterator[tuple[str, 
     cells = [nbformat.v4.new_code_cell("import time\ntime.sleep(1)")]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), place / "work" / "a.ipynb")
+    for n in range(ROWS):
+        (place / "work" / f"b-{n:03}.py").touch()
     options = [f"--ServerApp.root_dir={place}/work"]
     if environment is None:
         extensions = place / "labextensions"
@@ -208,7 +212,7 @@ def sends(browser: Browser, url: str, pool: RunningPool) -> None:
 
 
 def opens(browser: Browser, url: str) -> None:
-    took, scrolled = [], []
+    took, scrolled, listed = [], [], []
     for _ in range(OPENINGS):
         with visit(browser, url) as (page, _):
             page.wait_for_selector("#jp-main-statusbar >> text=waiting")
@@ -218,8 +222,11 @@ def opens(browser: Browser, url: str) -> None:
             for _ in range(3):
                 page.get_by_role("button", name="more jobs").first.click()
             scrolled += frames(page.locator(".runai-Panel .runai-Job").first)
+            page.get_by_role("tab", name="File Browser").click()
+            listed += frames(page.locator(".jp-DirListing-item").first)
     tell("5,000 jobs: the panel opens", statistics.median(took), "ms")
-    tell_frames("5,000 jobs", "650 rows scroll", scrolled)
+    tell_frames("5,000 jobs", f"{ROWS} rows scroll", scrolled)
+    tell_frames("JupyterLab's file browser", f"{ROWS} files scroll", listed)
 
 
 def hour(browser: Browser, url: str, pool: RunningPool) -> None:
