@@ -30,6 +30,7 @@ __all__ = [
     "report",
     "restore",
     "resumed",
+    "should_save",
     "should_stop",
     "world_size",
 ]
@@ -52,6 +53,8 @@ METRICS = "metrics.jsonl"
 
 _stop = threading.Event()
 _listening = False
+_saved_for = 0
+"""When the latest request to save was made that `should_save` has answered, in nanoseconds."""
 
 
 def __getattr__(name: str) -> Any:
@@ -89,6 +92,21 @@ def should_stop() -> bool:
         signal.signal(signal.SIGTERM, asked)
         _listening = True
     return _stop.is_set()
+
+
+def should_save() -> bool:
+    """Whether the scheduler has asked this worker to save its state and keep running: it will probably be stopped soon,
+    because a guarantee rises by calendar.
+
+    True once for each request, so call it once a step, and save where it is true.
+    """
+    global _saved_for
+    try:
+        asked = os.stat(os.environ["RUNAI_SAVE_REQUEST"]).st_mtime_ns
+    except (KeyError, OSError):
+        return False
+    before, _saved_for = _saved_for, asked
+    return asked != before
 
 
 def checkpoint(state: Any, name: str = "checkpoint") -> bool:

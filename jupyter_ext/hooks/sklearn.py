@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from jupyter_ext import job
 
 EVERY = 60.0
-"""Seconds between two checkpoints, in addition to the one before a stop."""
+"""Seconds between two checkpoints, in addition to those before a stop."""
 
 Model = TypeVar("Model")
 
@@ -37,7 +37,7 @@ def partial_fit(
         if test is not None:
             job.report(step=number, score=any_model.score(*test))
         stop = job.should_stop()
-        if stop or time.monotonic() - saved >= every:
+        if stop or job.should_save() or time.monotonic() - saved >= every:
             job.checkpoint((any_model, number + 1))
             saved = time.monotonic()
         if stop:

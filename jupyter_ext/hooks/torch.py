@@ -13,7 +13,9 @@ import torch.distributed as dist
 from jupyter_ext import job
 
 EVERY = 300.0
-"""Seconds between two checkpoints, in addition to the one before a stop."""
+"""Seconds between two checkpoints, in addition to those before a stop."""
+
+SAVE, STOP = 1, 2
 
 
 def resumable(steps: int, *, every: float = EVERY, **parts: Any) -> Iterator[int]:
@@ -27,11 +29,11 @@ def resumable(steps: int, *, every: float = EVERY, **parts: Any) -> Iterator[int
     job.should_stop()  # starts to listen for SIGTERM
     for step in range(done, steps):
         yield step
-        stop = _anybody(job.should_stop())
-        if stop or time.monotonic() - saved >= every:
+        asked = agreed(STOP if job.should_stop() else SAVE if job.should_save() else 0)
+        if asked or time.monotonic() - saved >= every:
             _save(step + 1, parts)
             saved = time.monotonic()
-        if stop and step + 1 < steps:
+        if asked == STOP and step + 1 < steps:
             raise SystemExit(0)
 
 
@@ -54,11 +56,11 @@ def _save(done: int, parts: dict[str, Any]) -> None:
         dist.barrier()  # no worker ends while rank 0 is writing
 
 
-def _anybody(stop: bool) -> bool:
-    """Whether any worker was asked to stop: they notice at different steps, and must not wait for one that has
-    ended."""
+def agreed(asked: int) -> int:
+    """The most that any worker was asked for, `SAVE` or `STOP`: they notice at different steps, and must not wait for
+    one that has ended."""
     if not dist.is_initialized():
-        return stop
-    told = torch.tensor(int(stop), device="cuda" if dist.get_backend() == "nccl" else "cpu")
+        return asked
+    told = torch.tensor(asked, device="cuda" if dist.get_backend() == "nccl" else "cpu")
     dist.all_reduce(told, op=dist.ReduceOp.MAX)
-    return bool(told.item())
+    return int(told.item())

@@ -15,7 +15,8 @@ def train(trainer: Trainer) -> Any:
     """Returns the result of `trainer.train()`. In a job its checkpoints are stored in the job's folder, where the next
     attempt finds them.
 
-    When the scheduler asks to stop, it saves after the current step, and `SystemExit` ends the worker.
+    When the scheduler asks to stop, it saves after the current step, and `SystemExit` ends the worker. One that trains
+    alone also saves when it is asked to save and keep running; several would have to agree on the step.
     """
     folder = os.environ.get("RUNAI_CHECKPOINT_DIR")
     if folder is None or job.id is None:
@@ -33,6 +34,8 @@ class _Reports(TrainerCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if job.should_stop():
             control.should_save = control.should_training_stop = True
+        elif job.world_size == 1 and job.should_save():
+            control.should_save = True
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
         numbers: dict[str, Any] = {

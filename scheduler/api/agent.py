@@ -118,13 +118,16 @@ class AgentStateHandler(AgentHandler):
 
 class AgentOrdersHandler(AgentHandler):
     @endpoint(
-        "Whether the worker may start, and whether it must stop", Scope.WORKER, query=OrdersQuery, answer=AgentOrders
+        "Whether the worker may start, is asked to save its state, and must stop",
+        Scope.WORKER,
+        query=OrdersQuery,
+        answer=AgentOrders,
     )
     async def get(self) -> None:
         query = self.query(OrdersQuery)
         wait = min(query.wait, LONGEST_WAIT)
         number, stop, begin = await self.agents.orders(self.live, query.after, wait, ready=query.ready)
-        self.answer(AgentOrders(number=number, stop=stop, begin=begin))
+        self.answer(AgentOrders(number=number, stop=stop, begin=begin, save=self.live.save))
 
 
 class AgentBlobHandler(AgentHandler):

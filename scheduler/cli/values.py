@@ -119,7 +119,7 @@ def _events(text: str) -> list[str]:
     return [NoticeKind(name).value for name in values.names(text)]
 
 
-events = _reader(_events, "is not a list of events; write some of failed,succeeded,cancelled,paused,resumed")
+events = _reader(_events, "is not a list of events; write some of failed,succeeded,cancelled,warned,paused,resumed")
 seconds = _reader(read_duration)
 count = _reader(values.count)
 priority = _reader(_priority, "is not a priority; write a number from 0 to 1000")

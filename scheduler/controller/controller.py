@@ -391,7 +391,7 @@ class Controller:
         job = self.book.jobs.get(workload.id)
         return () if job is None else self.book.run_times.runs_like(job)
 
-    def _publish_forecast(self, found: Forecast) -> None:
+    def _publish_forecast(self, found: Forecast) -> float | None:
         self.book.forecast = found
-        self._pause_notices.look(found.pauses, self._decided.holding, self._clock())
         self._writer.feed.tell_of_plan()
+        return self._pause_notices.look(found.pauses, self._decided.holding, self._clock())

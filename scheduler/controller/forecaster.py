@@ -25,7 +25,8 @@ OVERDUE = 30.0
 """Seconds after which it forecasts again where an expected start has not happened."""
 
 MakeForecast = Callable[[Snapshot], Forecast]
-Publish = Callable[[Forecast], None]
+Publish = Callable[[Forecast], float | None]
+"""Returns when another forecast is needed at the latest, if that is known."""
 
 
 class Forecaster(Loop):
@@ -61,11 +62,11 @@ class Forecaster(Loop):
         forecast, waiting = await asyncio.to_thread(_look, self._make_forecast, snapshot)
         self._accuracy.keep(waiting)
         starts = {id: start for id, start in forecast.starts.items() if id in waiting}
-        self._publish(replace(forecast, ranges=self._accuracy.tell(snapshot.now, starts)))
+        needed = self._publish(replace(forecast, ranges=self._accuracy.tell(snapshot.now, starts)))
         # When the first expected start should have happened, or owners must be warned of a rising guarantee.
         times = [start + OVERDUE for start in forecast.starts.values()]
         changes = [change.at - WARNED for project in snapshot.pool.projects for change in project.changes]
-        times += [at for at in changes if at > snapshot.now]
+        times += [at for at in (*changes, needed) if at is not None and at > snapshot.now]
         self.wake_in(min(times) - snapshot.now if times else None)
 
 

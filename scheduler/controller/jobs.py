@@ -9,7 +9,7 @@ from functools import partial
 
 from scheduler.controller import dependencies, lifecycle, notices
 from scheduler.controller.lifecycle import Instruction, Step, StopAttempt
-from scheduler.controller.pausenotices import running
+from scheduler.controller.pausenotices import running, warning_of
 from scheduler.controller.pauses import Pauses
 from scheduler.controller.statewriter import StateWriter, Written
 from scheduler.controller.throughputs import type_of
@@ -182,8 +182,9 @@ class Jobs:
             if job is not None and job.nomination == nomination:
                 self._take(job, lifecycle.drop_nomination(job))
 
-    def announce(self, job: Job, notice: str, kind: str = "pause") -> None:
-        """Set the notice of that kind of a running job; an empty one withdraws it."""
+    def announce(self, job: Job, notice: str, instruction: Instruction | None = None, *, kind: str = "pause") -> None:
+        """Set the notice of that kind of a running job; an empty one withdraws it. The instruction is carried out once
+        the notice is durable."""
         holding = self._writer.decided.holding
         job = holding.get(job.id, job)
         if job.state is not JobState.RUNNING:
@@ -191,7 +192,8 @@ class Jobs:
         self._notices = {key: known for key, known in self._notices.items() if key[0] in holding}
         self._notices[job.id, kind] = notice
         of_job = [each for (id, _), each in sorted(self._notices.items()) if id == job.id and each]
-        self._take(job, Step(replace(job, reason=running(job, " ".join(of_job)))))
+        announced = replace(job, reason=running(job, " ".join(of_job)))
+        self._take(job, Step(announced, () if instruction is None else (instruction,)))
 
     # -- what happens to it -------------------------------------------------------------------------------
 
@@ -269,7 +271,8 @@ class Jobs:
         told = reordered or (job.state, job.reason) != (before.state, before.reason)
         # Those that depend on it were queued or paused.
         of_others = tuple(notices.job_state(other, now, JobState.QUEUED) for other in behind)
-        events = (notices.job_state(job, now, before.state), *of_others) if told else of_others
+        warned = bool(warning_of(job.reason)) and not warning_of(before.reason)
+        events = (notices.job_state(job, now, before.state, warned=warned), *of_others) if told else of_others
         do = (partial(self._do, instruction) for instruction in step.do)
         change = ChangeSet(jobs=(job, *behind), events=events, audit=audit)
         written = self._writer.commit(change, partial(self._mind, job), *do)

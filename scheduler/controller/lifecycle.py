@@ -43,7 +43,16 @@ class StopAttempt:
     grace: float
 
 
-Instruction = LaunchAttempt | StopAttempt
+@dataclass(frozen=True, slots=True)
+class AskToSave:
+    """Ask the workers of an attempt to save their state and keep running; they are likely to be stopped `until`."""
+
+    job: JobId
+    attempt: int
+    until: float
+
+
+Instruction = LaunchAttempt | StopAttempt | AskToSave
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,10 @@ def job_submitted(job: Job, now: float) -> EventRecord:
     return _of_job(job, "job.submitted", now, name=job.name)
 
 
-def job_state(job: Job, now: float, was: JobState) -> EventRecord:
-    """A job whose state was `was` has another state, reason or priority."""
-    return _of_job(job, "job.state", now, attempt=len(job.attempts), was=was.value)
+def job_state(job: Job, now: float, was: JobState, *, warned: bool = False) -> EventRecord:
+    """A job whose state was `was` has another state, reason or priority; `warned`: it is now expected to be paused."""
+    more = {"warned": True} if warned else {}
+    return _of_job(job, "job.state", now, attempt=len(job.attempts), was=was.value, **more)
 
 
 def job_deleted(job: Job, now: float) -> EventRecord:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from scheduler.controller.pausenotices import warning_of
 from scheduler.model import (
     Attempt,
     Ending,
@@ -64,6 +65,8 @@ def kind_of(event: EventRecord, job: Job) -> NoticeKind | None:
     state, was, reason = JobState(data["state"]), data.get("was"), str(data.get("reason", ""))
     attempts = job.attempts[: data.get("attempt", 0)]
     match state:
+        case JobState.RUNNING if data.get("warned"):
+            return NoticeKind.WARNED
         case _ if state == was:
             return None
         case JobState.FAILED:
@@ -101,6 +104,8 @@ def _text(kind: NoticeKind, job: Job, reason: str) -> str:
             return f"{job.name} was {_lower(reason)}"
         case NoticeKind.CANCELLED:
             return f"{job.name} was cancelled: {reason}"
+        case NoticeKind.WARNED:
+            return f"{job.name} {_lower(warning_of(reason))}"
         case NoticeKind.PAUSED if reason.startswith(("Paused by ", "Pausing by ")):
             return f"{job.name} is paused {reason[reason.index('by ') :]}"
         case NoticeKind.PAUSED:
@@ -173,6 +178,8 @@ def title(notices: Sequence[Notice]) -> str:
 
 def _counted(kind: NoticeKind, count: int) -> str:
     jobs, were = ("1 job", "was") if count == 1 else (f"{count} jobs", "were")
+    if kind is NoticeKind.WARNED:
+        return f"{jobs} may be paused"
     passive = kind in (NoticeKind.CANCELLED, NoticeKind.PAUSED, NoticeKind.RESUMED)
     return f"{jobs} {were} {kind.value}" if passive else f"{jobs} {kind.value}"
 

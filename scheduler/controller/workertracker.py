@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from scheduler.controller.lifecycle import Instruction, LaunchAttempt
+from scheduler.controller.lifecycle import AskToSave, Instruction, LaunchAttempt, StopAttempt
 from scheduler.engines import base
 from scheduler.engines.base import Engine, Traits, WorkerState, WorkerStatus, addressed
 from scheduler.errors import RunaiError, Unavailable, printable
@@ -115,11 +115,14 @@ class WorkerTracker:
         self._refusals.pop((job, attempt), None)
 
     def do(self, instruction: Instruction, job: Job, nodes: Mapping[NodeName, Node]) -> None:
-        if isinstance(instruction, LaunchAttempt):
-            self._launching.add((instruction.job, instruction.attempt))
-            self._run(self._launch(job, nodes))
-        else:
-            self._run(self._stop(instruction.job, instruction.attempt, instruction.grace))
+        match instruction:
+            case LaunchAttempt(job_id, attempt):
+                self._launching.add((job_id, attempt))
+                self._run(self._launch(job, nodes))
+            case StopAttempt(job_id, attempt, grace):
+                self._run(self._stop(job_id, attempt, grace))
+            case AskToSave(job_id, attempt, until):
+                self._run(self._ask_to_save(job_id, attempt, until))
 
     def lose(self, job: Job, nodes: frozenset[NodeName], now: float) -> None:
         """These nodes are gone: their workers are lost."""
@@ -183,6 +186,12 @@ class WorkerTracker:
             except Exception:
                 log.exception("Attempt %d of job %s could not be stopped; trying again.", attempt, job)
                 await asyncio.sleep(AGAIN)
+
+    async def _ask_to_save(self, job: JobId, attempt: int, until: float) -> None:
+        try:
+            await self._engine.ask_to_save(job, attempt, until)
+        except Exception:  # it is asked once more when it is stopped
+            log.exception("Attempt %d of job %s could not be asked to save its state.", attempt, job)
 
     def _run(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

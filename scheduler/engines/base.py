@@ -225,6 +225,14 @@ class Engine(ABC):
         """
 
     @abstractmethod
+    async def ask_to_save(self, job: JobId, attempt: int, until: float) -> None:
+        """Ask the running workers of an attempt to save their state: each finds a file `RUNAI_SAVE_REQUEST`. They keep
+        running and are likely to be stopped at the time `until`.
+
+        They are asked once for each `until`, also after a restart of the scheduler. Does nothing where they have ended.
+        """
+
+    @abstractmethod
     async def recover(self, attempts: Iterable[tuple[JobId, int, int]]) -> frozenset[AttemptKey]:
         """Find the workers of `(job, attempt, world size)` and report the state of each.
 

@@ -9,11 +9,12 @@ from scheduler.model.names import JobId, UserName
 
 
 class NoticeKind(StrEnum):
-    """What a notice is about. `cancelled` and `paused` are by others, and `resumed` follows `paused`."""
+    """What a notice is about: `cancelled` and `paused` by others; `warned` precedes `paused`, `resumed` follows it."""
 
     FAILED = "failed"
     SUCCEEDED = "succeeded"
     CANCELLED = "cancelled"
+    WARNED = "warned"
     PAUSED = "paused"
     RESUMED = "resumed"
 

@@ -66,11 +66,13 @@ class AgentState(Wire):
 
 class AgentOrders(Wire):
     """A worker's current orders. `stop` is the time in seconds in which it must end, or null; `begin` is true once
-    its whole gang is ready; `number` is the number of the newest order."""
+    its whole gang is ready; `number` is the number of the newest order. `save` is set if the worker was asked to save
+    its state, and different for each request."""
 
     number: int
     stop: float | None
     begin: bool = True
+    save: float | None = None
 
 
 class AgentReceived(Wire):

@@ -87,7 +87,7 @@ class GpuMemoryWatcher:
             job = self._api.book.holding.get(JobId(key[0]))
             if job is not None and len(job.attempts) == key[1]:
                 words = now[key].warning(session=False) if key in now else ""
-                self._api.controller.announce(job, words, "memory {}/{}".format(*key[2]))
+                self._api.controller.announce(job, words, kind="memory {}/{}".format(*key[2]))
 
     async def _tell_sessions(self, now: float) -> None:
         book = self._api.book

@@ -13,12 +13,13 @@ import time
 from dataclasses import asdict, dataclass
 
 DEAF = "deaf"
+SAVES = "saves\n"
 
 
 @dataclass(frozen=True)
 class Act:
     """Prints `say`, writes `say` to the output file `writes`, saves its state, waits until the file `gate` exists, and
-    ends.
+    ends. Whenever it is asked to save its state meanwhile, it does and prints `SAVES`.
 
     On SIGTERM it does nothing (`DEAF`), or saves its state and ends with the exit code `term`, or ends by the signal.
     """
@@ -46,6 +47,14 @@ def save() -> None:
         file.write("saved")
 
 
+def request() -> int:
+    """When it was last asked to save its state, in nanoseconds; 0: never."""
+    try:
+        return os.stat(os.environ["RUNAI_SAVE_REQUEST"]).st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
 def do(act: Act) -> int:
     def terminated(*_: object) -> None:
         save()
@@ -59,7 +68,12 @@ def do(act: Act) -> int:
         with open(os.path.join(os.environ["RUNAI_OUTPUT_DIR"], act.writes), "w") as file:
             file.write(act.say)
     print(act.say, end="", flush=True)
+    asked = 0
     while act.gate and not os.path.exists(act.gate):
+        before, asked = asked, request()
+        if asked != before:
+            save()
+            print(SAVES, end="", flush=True)
         time.sleep(0.01)
     return act.code
 

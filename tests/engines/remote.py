@@ -134,6 +134,9 @@ class RemoteEngine(Engine):
     async def stop(self, job: JobId, attempt: int, grace: float) -> None:
         await self._agents.stop(job, attempt, grace)
 
+    async def ask_to_save(self, job: JobId, attempt: int, until: float) -> None:
+        await self._agents.ask_to_save(job, attempt, until)
+
     async def recover(self, attempts: Iterable[tuple[JobId, int, int]]) -> frozenset[AttemptKey]:
         named = {(job, attempt): size for job, attempt, size in attempts}
         for worker in self._containers.workers():

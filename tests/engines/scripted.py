@@ -21,7 +21,7 @@ from scheduler.errors import Conflict, NotFound, Unavailable
 from scheduler.model import AttemptKey, Fault, GpuKey, JobId, Node, Pool, SessionId
 from scheduler.telemetry import GpuUsage, Inventory
 from tests.engines import act
-from tests.engines.act import DEAF, Act
+from tests.engines.act import DEAF, SAVES, Act
 
 NO_SUCH_COMMAND = ("no-such-command",)
 """A worker with this command cannot be started."""
@@ -61,6 +61,8 @@ class World:
     launches: list[tuple[str, int]] = field(default_factory=list)
     placements: dict[tuple[str, int], Launch] = field(default_factory=dict)
     saved: dict[str, float] = field(default_factory=dict)
+    asked: dict[tuple[str, int], float] = field(default_factory=dict)
+    """Until when attempts were last asked to save their state."""
     seats: dict[str, Seat] = field(default_factory=dict)
     texts: dict[JobFile, bytes] = field(default_factory=dict)
     times: dict[JobFile, list[tuple[int, float]]] = field(default_factory=dict)
@@ -183,6 +185,14 @@ class ScriptedEngine(Engine):
     def _act(self, job: str, attempt: int) -> Act:
         launch = self.world.placements.get((job, attempt))
         return Act() if launch is None else act.read(launch.program.command)
+
+    async def ask_to_save(self, job: str, attempt: int, until: float) -> None:
+        running = [status for status in self.world.workers[job, attempt].values() if not status.state.over]
+        if running and self.world.asked.get((job, attempt), 0.0) < until:
+            self.world.asked[job, attempt] = until
+            self.world.saved[job] = time.time()
+            for status in running:
+                self.world.write(log_file(status.job, attempt, status.rank), SAVES)
 
     async def recover(self, attempts: Iterable[tuple[JobId, int, int]]) -> frozenset[AttemptKey]:
         named = {AttemptKey((job, number)) for job, number, _ in attempts}

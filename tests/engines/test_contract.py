@@ -13,7 +13,7 @@ from scheduler.engines.base import Seat, WorkerState
 from scheduler.engines.files import Area, log_file, output_file
 from scheduler.errors import Conflict, NotFound
 from scheduler.model import Fault, JobId, Node, NodeName, Pool, SessionId, UserName, WorkerPlacement
-from tests.engines.act import DEAF, Act
+from tests.engines.act import DEAF, SAVES, Act
 from tests.engines.backends import BACKENDS, BackendSetup, Scheduler
 from tests.engines.scripted import NO_SUCH_COMMAND
 from tests.engines.workplace import PATIENCE, launch
@@ -137,6 +137,26 @@ async def test_a_worker_that_ignores_sigterm_is_killed_after_its_grace_period(he
     await here.backend.engine.stop(JobId("j"), 1, 0.1)  # the earlier deadline holds
     await here.backend.engine.stop(JobId("j"), 1, 600)
     assert (await here.end("j")).exit_code == -9
+
+
+async def test_a_worker_that_is_asked_to_save_its_state_keeps_running(here: Scheduler, gate: Path) -> None:
+    """It is asked once for each time, also after a restart of the scheduler."""
+    await start(here, Act(say="one\n", gate=str(gate)), workers=2)
+
+    async def asks(until: float, expected: str) -> None:
+        await here.backend.engine.ask_to_save(JobId("j"), 1, until)
+        for rank in (0, 1):
+            await said(here, Act(say=expected), rank)
+
+    await asks(5.0, "one\n" + SAVES)
+    await here.restart(("j", 1, 2))
+    await asks(5.0, "one\n" + SAVES)
+    await asks(6.0, "one\n" + 2 * SAVES)
+    gate.touch()
+    assert [(await here.end("j", rank)).exit_code for rank in (0, 1)] == [0, 0]
+    assert [await log_of(here, rank) for rank in (0, 1)] == ["one\n" + 2 * SAVES] * 2
+    assert [file.path for file in await here.backend.files.list(JobId("j"), Area.CHECKPOINT)] == ["state"]
+    await here.backend.engine.ask_to_save(JobId("j"), 1, 7.0)
 
 
 async def test_stopping_an_unknown_attempt_does_nothing(here: Scheduler, gate: Path) -> None:

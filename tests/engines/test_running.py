@@ -75,6 +75,7 @@ async def test_a_worker_finds_its_contract_in_the_environment(here: Workplace, m
         "RUNAI_WORLD_SIZE": "2",
         "RUNAI_CHECKPOINT_DIR": str(here.job("j") / "checkpoint"),
         "RUNAI_OUTPUT_DIR": str(here.job("j") / "output"),
+        "RUNAI_SAVE_REQUEST": str(here.job("j") / "save.1"),
     }
     assert (found["PYTHONUNBUFFERED"], found["LANG"], found["MINE"]) == ("1", "C.UTF-8", "1")
     assert found["PATH"].split(os.pathsep)[0] == os.path.dirname(sys.executable)

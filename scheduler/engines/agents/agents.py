@@ -5,6 +5,7 @@ The engine starts an agent for each worker with the token that `admit` returns; 
 ```
 jobs/<id>/attempts/<n>/attempt.json           what its workers run
 jobs/<id>/attempts/<n>/stop                   when the last of them has to have ended
+jobs/<id>/attempts/<n>/save                   until when they were last asked to save their state
 jobs/<id>/attempts/<n>/<rank>/agent.json      the agent that was accepted
 jobs/<id>/attempts/<n>/<rank>/start.json      when the worker was started
 jobs/<id>/attempts/<n>/<rank>/exit.json       how it ended
@@ -113,6 +114,16 @@ class Agents:
                 await asyncio.to_thread(_write, folder / "stop", {"end": end})
                 for live in self._of(job, attempt):
                     live.order_stop(end)
+
+    async def ask_to_save(self, job: JobId, attempt: int, until: float) -> None:
+        """Have the agents of an attempt ask their workers to save their state; once for each `until`."""
+        file = self._attempt(job, attempt) / "save"
+        async with self._turn(job, attempt):
+            lives = self._of(job, attempt)
+            if lives and (await asyncio.to_thread(_read, file)).get("until", 0.0) < until:
+                await asyncio.to_thread(_write, file, {"until": until})
+                for live in lives:
+                    live.order_save(until)
 
     async def recover(self, attempts: Iterable[tuple[JobId, int, int]]) -> frozenset[AttemptKey]:
         """Report the states of these attempts' workers and return the attempts that were never accepted. All other
@@ -262,7 +273,7 @@ class Agents:
         costs more than a read."""
         folder = self._attempt(job, attempt)
         known = _read(folder / "attempt.json")
-        stop = _read(folder / "stop").get("end")
+        stop, save = _read(folder / "stop").get("end"), _read(folder / "save").get("until")
         workers = []
         awaited = {Worker(job, attempt, rank) for rank in range(len(known.get("specs", ())))}
         for rank, spec in enumerate(known.get("specs", ())):
@@ -270,6 +281,7 @@ class Agents:
             own = self.files.folder(live.worker)
             live.agent = _read(own / "agent.json").get("agent")
             live.started = _read(own / "start.json").get("at")
+            live.save = save
             if stop is not None:
                 live.order_stop(stop)
             if live.started is not None:

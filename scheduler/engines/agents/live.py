@@ -15,7 +15,8 @@ from scheduler.model import Fault
 
 @dataclass(slots=True)
 class LiveWorker:
-    """A worker that has not ended. `stop` is the deadline for its end.
+    """A worker that has not ended. `stop` is the deadline for its end; `save` is the latest time until which it was
+    asked to save its state.
 
     `awaited` are the workers of its gang (including itself) that are not ready to begin; the gang shares one set.
     `disturbed` says how something other than the scheduler is ending it, as far as the engine knows, and `disturbed_by`
@@ -28,6 +29,7 @@ class LiveWorker:
     agent: str | None = None
     started: float | None = None
     stop: float | None = None
+    save: float | None = None
     disturbed: str = ""
     disturbed_by: Fault = Fault.PLACE
     told: asyncio.Event = field(default_factory=asyncio.Event)
@@ -42,12 +44,16 @@ class LiveWorker:
     @property
     def orders(self) -> int:
         """The number of the newest order: another one for each order, and the same after a restart."""
-        return 2 * round(1000 * (self.stop or 0)) + (not self.awaited)
+        return 2 * (round(1000 * (self.stop or 0)) + round(1000 * (self.save or 0))) + (not self.awaited)
 
     def order_stop(self, end: float) -> None:
         if self.stop is None or end < self.stop:
             self.stop = end
             self.order()
+
+    def order_save(self, until: float) -> None:
+        self.save = until
+        self.order()
 
     def order(self) -> None:
         """Wake its agent, for which there is a new order."""

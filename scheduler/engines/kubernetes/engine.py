@@ -150,6 +150,9 @@ class KubernetesEngine(Engine):
             for worker in self._agents.running(job, attempt):
                 self._run(self._launching.end(worker, grace))
 
+    async def ask_to_save(self, job: JobId, attempt: int, until: float) -> None:
+        await self._agents.ask_to_save(job, attempt, until)
+
     async def recover(self, attempts: Iterable[tuple[JobId, int, int]]) -> frozenset[AttemptKey]:
         named = {(job, number): size for job, number, size in attempts}
         for key in named:

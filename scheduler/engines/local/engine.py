@@ -154,7 +154,7 @@ class LocalEngine(Engine):
                 {
                     "command": command(spec),
                     "cwd": str(job.work),
-                    "env": environment(spec, job, os.environ, owner, isolating),
+                    "env": environment(spec, job, launch.attempt, os.environ, owner, isolating),
                     "cgroup": isolating.get(CGROUP, ""),
                     "ports": rendezvous.ports,
                     "user": owner and {"user": owner.uid, "group": owner.gid, "extra_groups": owner.groups},
@@ -269,6 +269,9 @@ class LocalEngine(Engine):
     async def stop(self, job: JobId, attempt: int, grace: float) -> None:
         for rank in await asyncio.to_thread(_stop, self._folders.attempt(job, attempt), grace):
             await self._take_up(job, attempt, rank)
+
+    async def ask_to_save(self, job: JobId, attempt: int, until: float) -> None:
+        await asyncio.to_thread(self._folders.job(job).ask_to_save, attempt, until)
 
     # -- sessions -------------------------------------------------------------------------------------------
 

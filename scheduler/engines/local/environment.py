@@ -43,12 +43,13 @@ _FILES = Path(worker.__file__).parent
 def environment(
     spec: WorkerSpec,
     folder: JobFolder,
+    attempt: int,
     inherited: Mapping[str, str],
     owner: Account | None = None,
     isolating: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The complete environment of a worker, which runs as `owner` or else as the scheduler's user. The variables
-    `isolating` keep it to its part of a GPU."""
+    """The complete environment of a worker of an attempt, which runs as `owner` or else as the scheduler's user. The
+    variables `isolating` keep it to its part of a GPU."""
     kept = _KEPT if owner else _KEPT | _PERSONAL
     free = {
         **{name: value for name, value in inherited.items() if name in kept or name.startswith("LC_")},
@@ -65,6 +66,7 @@ def environment(
         **(isolating or {}),
         "RUNAI_CHECKPOINT_DIR": str(folder.checkpoint),
         "RUNAI_OUTPUT_DIR": str(folder.output),
+        "RUNAI_SAVE_REQUEST": str(folder.save_request(attempt)),
     }
 
 

@@ -2,6 +2,7 @@
 
 ```
 jobs/<id>/work/  checkpoint/  output/         the working directory; what an attempt leaves to the next; what comes back
+jobs/<id>/save.<n>                            attempt n is asked to save its state: for when, the latest request
 jobs/<id>/attempts/<n>/stop                   the attempt is to stop, and how long it may take
 jobs/<id>/attempts/<n>/<rank>/                one worker:
     spec.json         what to run, written by the engine before anything else
@@ -246,6 +247,18 @@ class JobFolder:
     @property
     def attempts(self) -> Path:
         return self.path / "attempts"
+
+    def save_request(self, attempt: int) -> Path:
+        """The file that asks an attempt to save its state; its owner sees whether it exists, and when it was made."""
+        return self.path / f"save.{int(attempt)}"
+
+    def ask_to_save(self, attempt: int, until: float) -> None:
+        """Ask an attempt to save its state, unless it was asked for this time already, or its folder is gone."""
+        file = self.save_request(attempt)
+        before = read_number(read_json(file), "until")
+        if before is None or before < until:
+            with contextlib.suppress(FileNotFoundError):
+                write_whole(file, json.dumps({"until": until}))
 
     def attempt(self, number: int) -> AttemptFolder:
         return AttemptFolder(self.attempts / str(int(number)), self.running / f"{self.path.name}.{number}")

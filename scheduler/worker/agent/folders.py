@@ -23,6 +23,7 @@ class WorkerFolders:
         self.work = os.path.join(home, "work")
         self.tools = os.path.join(home, "tools")
         self.log = os.path.join(home, "log")
+        self.save_request = os.path.join(home, "save")
         self.areas = {area: os.path.join(home, area) for area in ("output", "checkpoint")}
         self.marks = {area: os.path.join(home, "marks", area) for area in keeps}
         for folder in (self.work, self.tools, *self.areas.values(), *self.marks.values()):
@@ -80,6 +81,7 @@ class WorkerFolders:
         env.update(spec["own"])
         for area, folder in self.areas.items():
             env[f"RUNAI_{area.upper()}_DIR"] = folder
+        env["RUNAI_SAVE_REQUEST"] = self.save_request
         command = list(spec["command"])
         if spec["wrapper"]:
             file = os.path.join(self.tools, spec["wrapper"]["file"])

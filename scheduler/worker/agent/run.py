@@ -42,11 +42,13 @@ class Stopped(Exception):
 
 
 class Worker:
-    """The running worker and all processes that it has started."""
+    """The running worker and all processes that it has started. A file at `save_request` asks it to save its state."""
 
-    def __init__(self, pid: int, grace: float) -> None:
+    def __init__(self, pid: int, grace: float, save_request: str) -> None:
         self._pid = pid
         self._grace = grace
+        self._save_request = save_request
+        self._asked: float | None = None
         self._deadline: float | None = None
         self._readable, self._writable = signal_pipe()
 
@@ -58,6 +60,15 @@ class Worker:
         signal_group(self._pid, signal.SIGCONT)
         with contextlib.suppress(OSError):
             os.write(self._writable, b"\0")
+
+    def ask_to_save(self, request: float) -> None:
+        """Ask the worker to save its state, once for each request."""
+        if request != self._asked:
+            with contextlib.suppress(OSError):  # the disk is full: it is asked once more when it is stopped
+                with open(f"{self._save_request}.tmp", "w") as file:
+                    file.write(str(request))
+                os.replace(file.name, self._save_request)
+            self._asked = request
 
     def wait(self) -> tuple[int, str, float, bool]:
         """Wait until all processes of the worker are gone.
@@ -123,7 +134,7 @@ def run(scheduler: Scheduler, home: str, keeps: Sequence[str] = ()) -> int:
         failed = {"exit_code": COULD_NOT_START, "reason": str(refusal)}
         scheduler.report(agent=agent, state="exited", at=time.time(), **failed)
         return COULD_NOT_START
-    worker, over = Worker(process.pid, float(spec["grace"])), threading.Event()
+    worker, over = Worker(process.pid, float(spec["grace"]), place.save_request), threading.Event()
     threading.Thread(target=obey, args=(scheduler, worker, agent, started), daemon=True).start()
     uploading = threading.Thread(target=_keep_up, args=(upload, over), daemon=True)
     uploading.start()
@@ -173,7 +184,7 @@ def _is_known(name: str) -> bool:
 
 
 def obey(scheduler: Scheduler, worker: Worker, agent: str, started: float) -> None:
-    """Report that the worker runs, and stop it when the scheduler orders it."""
+    """Report that the worker runs, and have it save its state and stop when the scheduler orders it."""
     seen, wait, proven = 0, LONG_WAIT, False
     try:
         scheduler.report(agent=agent, state="running", started=started)
@@ -189,6 +200,8 @@ def obey(scheduler: Scheduler, worker: Worker, agent: str, started: float) -> No
             orders = json.loads(answer)
             if orders["number"] != seen and orders["stop"] is not None:
                 worker.stop(orders["stop"])
+            elif orders.get("save") is not None:
+                worker.ask_to_save(orders["save"])
             seen = orders["number"]
     except AttemptOver:
         worker.stop(0)

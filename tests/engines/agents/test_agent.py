@@ -47,6 +47,7 @@ async def test_a_worker_finds_its_contract_and_no_path_of_the_scheduler(
         "RUNAI_WORLD_SIZE": "2",
         "RUNAI_CHECKPOINT_DIR": str(home / "checkpoint"),
         "RUNAI_OUTPUT_DIR": str(home / "output"),
+        "RUNAI_SAVE_REQUEST": str(home / "save"),
     }
     assert found["MINE"] == "1"
     assert not [value for value in found.values() if str(setup.folder) in value]
