@@ -9,7 +9,8 @@ from scheduler.model.names import JobId, UserName
 
 
 class NoticeKind(StrEnum):
-    """What a notice is about: `cancelled` and `paused` by others; `warned` precedes `paused`, `resumed` follows it."""
+    """What a notice is about. `cancelled` and `paused` are by others; `warned` precedes `paused`, and `resumed` follows
+    it."""
 
     FAILED = "failed"
     SUCCEEDED = "succeeded"

@@ -9,7 +9,8 @@ from scheduler.schema.wire import Wire
 
 
 class NoticesChoice(Wire):
-    """The body of `PUT /me/notices`. `cancelled` and `paused` are by others; `resumed` follows `paused`."""
+    """The body of `PUT /me/notices`. `cancelled` and `paused` are by others; `warned` precedes `paused`,
+    `resumed` follows it."""
 
     channel: NoticeChannel = Field(description="where notices go; none: nowhere")
     address: str | None = Field(

@@ -45,8 +45,11 @@ OWN = Attempt(1, (), created=1000.0, ending=Ending.STOPPED, reason="Pausing.")
 SECOND = Attempt(2, (), created=1100.0)
 
 
-def event(was: str, state: str, reason: str = "", attempt: int = 1) -> EventRecord:
-    data = {"state": state, "was": was, "reason": reason, "attempt": attempt}
+WARNING = "Will be paused at 09:00 for project class; resumes at about 12:00."
+
+
+def event(was: str, state: str, reason: str = "", attempt: int = 1, **more: object) -> EventRecord:
+    data = {"state": state, "was": was, "reason": reason, "attempt": attempt, **more}
     return EventRecord(1900.0, "job.state", "j1", "ann", "vision", data, id=7)
 
 
@@ -91,6 +94,12 @@ def told(event: EventRecord, *attempts: Attempt, choice: NoticeChoice = HOOK) ->
         (event("starting", "running", "Runs on n1.", 2), (OWN, SECOND), None),
         (event("starting", "running", "Runs on n1."), (PREEMPTED,), None),
         (event("running", "running", "Runs on n1.", 2), (PREEMPTED, SECOND), None),
+        (
+            event("running", "running", f"Runs on n1. It uses 9 GiB of GPU memory. {WARNING}", warned=True),
+            (),
+            "warned: train will be paused at 09:00 for project class; resumes at about 12:00.",
+        ),
+        (event("running", "running", f"Runs on n1. {WARNING}"), (), None),
         (EventRecord(1.0, "job.submitted", "j1", "ann", "vision", {"state": "queued"}), (), None),
     ],
 )
@@ -183,6 +192,8 @@ def test_many_notices_are_one_message() -> None:
     assert noticing.title(many) == "12 jobs failed"
     paused = replace(many[0], kind=NoticeKind.PAUSED)
     assert noticing.title((*many[1:3], paused)) == "2 jobs failed, 1 job was paused"
+    warned = replace(many[0], kind=NoticeKind.WARNED)
+    assert noticing.title((warned, warned, paused)) == "2 jobs may be paused, 1 job was paused"
     text = noticing.text(tuple(a_notice(number, 0.0) for number in range(30)))
     assert text.endswith("And 10 more.")
     assert noticing.title(many[:1]) == "It failed."

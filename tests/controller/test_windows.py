@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from dataclasses import replace
@@ -11,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from scheduler.engines.files import log_file
 from scheduler.model import (
     ONE,
     Job,
@@ -30,6 +32,8 @@ from scheduler.model import (
 )
 from scheduler.policy import SnapshotPlanner
 from tests.controller.stage import Bench, World, begin, make_job, opened
+from tests.engines.act import SAVES
+from tests.engines.scripted import ScriptedEngine
 
 BERLIN = "Europe/Berlin"
 NINE = datetime(2026, 12, 4, 9, 0, tzinfo=ZoneInfo(BERLIN)).timestamp()
@@ -88,6 +92,46 @@ async def test_owners_are_warned_an_hour_before_a_guarantee_rises(tmp_path: Path
         await bench.controller.cancel(student.id)
         await bench.controller.apply(replace(POOL, projects=(POOL.projects[0], replace(POOL.projects[1], windows=()))))
         await bench.until(lambda: told() == ["Runs on n1."] * 2)
+
+
+async def test_jobs_are_asked_to_save_their_state_five_minutes_before_once_and_by_a_new_scheduler_after_a_kill(
+    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scheduler is killed when the notice that says so is durable, and before the engine has been told."""
+    clock = Clock(NINE - 301)
+    bench = await begin(tmp_path, world, NODE, decide=SnapshotPlanner(), clock=clock)
+    await bench.controller.apply(POOL)
+    jobs = await fill(bench)
+    await bench.controller.submit(make_job("class", expected_runtime=3 * HOUR))
+    warning = "Runs on n1. Will be paused at 09:00 for project class; resumes at about 12:00."
+
+    def told() -> list[str]:
+        return sorted(bench.controller.book.jobs[job.id].reason for job in jobs)
+
+    asks, ask = asyncio.Queue[None](), ScriptedEngine.ask_to_save
+
+    async def heard(engine: ScriptedEngine, job: str, attempt: int, until: float) -> None:
+        await ask(engine, job, attempt, until)
+        asks.put_nowait(None)
+
+    async def nothing(*_: object) -> None: ...
+
+    monkeypatch.setattr(ScriptedEngine, "ask_to_save", nothing)
+    await bench.until(lambda: told()[1] == f"{warning} It was asked to save its state.")
+    await bench.crash()
+    assert world.asked == {}
+    monkeypatch.setattr(ScriptedEngine, "ask_to_save", heard)
+    asked = next(job for job in jobs if warning in bench.controller.book.jobs[job.id].reason)
+    for _ in range(2):
+        async with opened(tmp_path, world, NODE, pool=None, decide=SnapshotPlanner(), clock=clock) as bench:
+            async with asyncio.timeout(10):
+                await asks.get()
+            assert told() == ["Runs on n1.", f"{warning} It was asked to save its state."]
+            assert world.asked == {(asked.id, 1): NINE}
+            happened = [event.data or {} for event in await bench.store.events(0) if event.subject == asked.id]
+    assert [data["state"] for data in happened if data.get("warned")] == ["running"], "its owner is told once"
+    log = world.texts[log_file(asked.id, 1, 0)].decode()
+    assert log.count(SAVES) == 1
 
 
 @pytest.mark.parametrize("killed", [-1.0, 0.0, 1.0])

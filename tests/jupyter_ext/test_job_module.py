@@ -55,8 +55,8 @@ def test_it_needs_the_standard_library_alone() -> None:
 
 
 def test_outside_a_job_it_is_harmless(tmp_path: Path) -> None:
-    state = "[job.id, job.resumed, job.attempt, job.rank, job.world_size, job.should_stop()]"
-    assert said(state) == [None, False, 1, 0, 1, False]
+    state = "[job.id, job.resumed, job.attempt, job.rank, job.world_size, job.should_save(), job.should_stop()]"
+    assert said(state) == [None, False, 1, 0, 1, False, False]
     assert said("[job.checkpoint({'a': 1}), job.restore('nothing'), job.report(step=1, loss=2)]") == [
         False,
         "nothing",
@@ -136,6 +136,24 @@ job.checkpoint('saved')
 """
     assert run(code, inside).returncode == 0
     assert said("job.restore()", inside) == "saved"
+
+
+def test_should_save_is_true_once_for_each_request(inside: dict[str, str], tmp_path: Path) -> None:
+    code = """
+import os
+request = os.environ['RUNAI_SAVE_REQUEST']
+def ask(at):
+    open(request, 'w').close()
+    os.utime(request, (at, at))
+found = [job.should_save()]
+for at in (1000, 2000):
+    ask(at)
+    found += [job.should_save(), job.should_save()]
+print(found, job.should_stop())
+"""
+    asked = {**inside, "RUNAI_SAVE_REQUEST": str(tmp_path / "save")}
+    done = run(code, asked)
+    assert done.stdout == "[False, True, False, True, False] False\n", done.stderr
 
 
 def test_without_should_stop_sigterm_ends_the_worker(inside: dict[str, str]) -> None:

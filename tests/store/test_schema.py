@@ -44,6 +44,29 @@ def test_a_newer_state_is_refused_and_left_as_it_is(store: Store, url: str) -> N
     engine.dispose()
 
 
+def test_users_who_are_told_of_pauses_are_warned_of_them_too(store: Store, url: str) -> None:
+    store.close()
+    old = {
+        "ann": '{"user": "ann", "since": 0, "choice": {"events": ["failed", "paused", "resumed"]}}',
+        "ben": '{"user": "ben", "since": 0, "choice": {"events": ["failed"]}}',
+    }
+    engine = sqlalchemy.create_engine(url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0016'")
+        insert = sqlalchemy.text('INSERT INTO notice_boxes ("user", box) VALUES (:user, :box)')
+        connection.execute(insert, [{"user": user, "box": box} for user, box in old.items()])
+    store = Store(url)
+    store.open()
+    store.close()
+    with engine.connect() as connection:
+        boxes = connection.scalars(sqlalchemy.select(tables.notice_boxes.c.box)).all()
+    assert {box.user: [kind.value for kind in box.choice.events] for box in boxes} == {
+        "ann": ["failed", "warned", "paused", "resumed"],
+        "ben": ["failed"],
+    }
+    engine.dispose()
+
+
 KILLED_WHILE_MIGRATING = """
 import os, signal, sys
 from alembic.operations import Operations

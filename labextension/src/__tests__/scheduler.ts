@@ -80,7 +80,7 @@ export class Scheduler implements ITransport {
   notices: NoticesView = {
     channel: 'none',
     address: '',
-    events: ['failed', 'succeeded', 'cancelled', 'paused', 'resumed'],
+    events: ['failed', 'succeeded', 'cancelled', 'warned', 'paused', 'resumed'],
     shortest_success: 600,
     waiting: 0,
     problem: ''

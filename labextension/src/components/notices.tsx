@@ -7,7 +7,7 @@ import { useChanging, useTrans } from './hooks';
 import { Said } from './submit';
 
 const CHANNELS: readonly NoticeChannel[] = ['none', 'email', 'slack', 'teams', 'webhook'];
-const KINDS: readonly NoticeKind[] = ['failed', 'succeeded', 'cancelled', 'paused', 'resumed'];
+const KINDS: readonly NoticeKind[] = ['failed', 'succeeded', 'cancelled', 'warned', 'paused', 'resumed'];
 
 export function NoticesForm({ notices }: { notices: Notices }): ReactElement {
   const trans = useTrans();
@@ -192,6 +192,8 @@ function kindWords(kind: NoticeKind, trans: Trans): string {
       return trans.__('succeeds');
     case 'cancelled':
       return trans.__('is cancelled by others');
+    case 'warned':
+      return trans.__('may soon be paused for others');
     case 'paused':
       return trans.__('is paused by or for others');
     case 'resumed':

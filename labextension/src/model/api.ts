@@ -728,10 +728,16 @@ export interface NotebookCellSubmit {
 
 export type NoticeChannel = 'none' | 'email' | 'webhook' | 'slack' | 'teams';
 
-/** What a notice is about. cancelled and paused are by others, and resumed follows paused. */
-export type NoticeKind = 'failed' | 'succeeded' | 'cancelled' | 'paused' | 'resumed';
+/**
+ * What a notice is about. cancelled and paused are by others; warned precedes paused, and resumed follows
+ * it.
+ */
+export type NoticeKind = 'failed' | 'succeeded' | 'cancelled' | 'warned' | 'paused' | 'resumed';
 
-/** The body of PUT /me/notices. cancelled and paused are by others; resumed follows paused. */
+/**
+ * The body of PUT /me/notices. cancelled and paused are by others; warned precedes paused,
+ * resumed follows it.
+ */
 export interface NoticesChoice {
   /** where notices go; none: nowhere */
   channel: NoticeChannel;

@@ -1,7 +1,13 @@
-/** What the owners of running jobs are told when others stop these jobs for a while, and when they run again. */
+/** What the owners of running jobs are told before and while others stop these jobs, and when they run again. */
 import type { Trans } from '../trans';
 import type { JobView } from './api';
 import { clock } from './format';
+
+/** `train: Will be paused at 09:00 for …`, or null for a job that is not expected to be paused. */
+export function warningWords(job: JobView, trans: Trans): string | null {
+  const warning = job.state === 'running' ? /\b(?:Will|May) be paused at .*/.exec(job.notice) : null;
+  return warning && trans.__('%1: %2', job.name, warning[0]);
+}
 
 /** `train is being paused: Project speech reclaims GPUs for asr-7. …`, or null for a job that is not paused. */
 export function pauseWords(job: JobView, now: number, trans: Trans): string | null {

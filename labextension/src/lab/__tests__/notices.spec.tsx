@@ -60,7 +60,7 @@ it('stays open with the reason at the field that is refused', async () => {
   expect(scheduler.chosen.at(-1)).toEqual({
     channel: 'slack',
     address: 'https://hooks.example.org/T0/secret',
-    events: ['failed', 'succeeded', 'paused', 'resumed'],
+    events: ['failed', 'succeeded', 'warned', 'paused', 'resumed'],
     shortest_success: 90
   });
 });

@@ -159,9 +159,25 @@ it('tells me why my job is paused and when it resumes, until it runs again', asy
   await puts({ ...mine, state: 'cancelled', reason: 'Cancelled.' });
   expect(texts()).toEqual([]);
 
+  const warning = 'Will be paused at 09:00 for project class.';
+  const w: JobView = { ...mine, id: 'w', state: 'running' };
+  await puts(w);
+  await puts({ ...w, notice: `It uses 9 GiB of GPU memory. ${warning}` });
+  expect(texts()).toEqual([`train: ${warning}`]);
+  await puts({ ...w, notice: `${warning} It was asked to save its state.` });
+  expect(texts()).toEqual([`train: ${warning} It was asked to save its state.`]);
+  await puts(w);
+  expect(texts()).toEqual([]); // the warning was withdrawn; the job has run all the time
+  await puts({ ...w, notice: warning });
+  Notification.manager.dismiss();
+  await puts({ ...w, state: 'stopping', attempts: ran });
+  expect(texts()).toEqual([paused]);
+  await puts({ ...w, state: 'cancelled', reason: 'Cancelled.' });
+
   settings.composite = { jobsThatPause: false };
   settings.changed.emit();
   await puts({ ...mine, id: 'c', state: 'running' });
+  await puts({ ...mine, id: 'c', state: 'running', notice: warning });
   await puts({ ...mine, id: 'c', state: 'stopping', attempts: ran });
   expect(texts()).toEqual([]);
   model.dispose();
