@@ -250,7 +250,7 @@ examples:
     command.add_argument("channel", choices=[channel.value for channel in NoticeChannel], help="none: nowhere")
     command.add_argument("address", nargs="?", help="an e-mail address, or the URL of a webhook; by default it asks")
     command.add_argument("--events", type=values.events, metavar="EVENTS",
-                         help="some of failed,succeeded,cancelled,paused,resumed (all)")  # fmt: skip
+                         help="some of failed,succeeded,cancelled,warned,paused,resumed (all)")  # fmt: skip
     command.add_argument("--shortest-success", type=values.seconds, metavar="TIME",
                          help="the shortest time from submission to end of a success that is told (10m)")  # fmt: skip
     add_command(verbs, "test", "notices:test", "send a test notice, and say what happened")
