@@ -36,22 +36,25 @@ GPUS = 2_000
 WAITING = 9_999
 VISITS = 9
 CHANGES = 60
+CHANGED = "j-000000000017"
 STATIC = Path(__file__).parents[2] / "scheduler" / "api" / "static"
 
 PAINTED = """
-() => new Promise(done => {
+() => new Promise((done, fail) => {
   const look = () => document.querySelectorAll('.runai-Cell').length >= 2000 && document.querySelector('.runai-Tile')
     ? requestAnimationFrame(() => setTimeout(() => done(performance.now())))
     : requestAnimationFrame(look);
   look();
+  setTimeout(() => fail(new Error('The page does not show the pool.')), 30_000);
 })
 """
 SHOWN = """
-label => new Promise(done => {
+label => new Promise((done, fail) => {
   const look = () => document.querySelector(`[aria-label="${label}"]`)
     ? requestAnimationFrame(() => setTimeout(() => done(Date.now())))
     : requestAnimationFrame(look);
   look();
+  setTimeout(() => fail(new Error(`The page does not show "${label}".`)), 30_000);
 })
 """
 
@@ -125,16 +128,16 @@ def paints(page: Page, hub: Hub) -> None:
 def changes(page: Page, client: Client) -> None:
     """From the request of a change until it is drawn."""
     page.get_by_role("link", name="Jobs").click()
-    page.get_by_label("Name or id").fill("train-17")
+    page.get_by_label("Name or id").fill(CHANGED)  # many names contain train-17
     page.get_by_role("button", name="Find", exact=True).click()
-    page.wait_for_selector("tbody >> text=train-17")
+    page.wait_for_selector(f"tr[data-job={CHANGED}]:only-of-type")
     took = []
     for n in range(CHANGES):
         priority = 1 + n % 40  # below that of the job that holds the GPUs
         label = f"Priority of train-17: {priority}"
         shown = page.evaluate_handle(f"label => ({{ at: ({SHOWN})(label) }})", label)
         began = time.time()
-        client.set_priority("j-000000000017", priority)
+        client.set_priority(CHANGED, priority)
         took.append(float(shown.evaluate("({ at }) => at")) - 1000 * began)
     took.sort()
     tell(
