@@ -51,6 +51,7 @@ VIEWS = (
     schema.AuditPage,
     schema.DryRunView,
     schema.UsageReport,
+    schema.PoolHistory,
     schema.WhatIfReport,
     schema.DemandForecast,
     schema.WhatIfAsk,

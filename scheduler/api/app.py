@@ -57,6 +57,7 @@ from scheduler.api.pool import (
     ProjectsHandler,
     SnapshotHandler,
 )
+from scheduler.api.poolhistory import PoolHistoryHandler
 from scheduler.api.reports import LatestReportsHandler, ReportHandler
 from scheduler.api.schedules import RunHandler, ScheduleHandler, SchedulesHandler
 from scheduler.api.sessions import ActivityHandler, SessionHandler, SessionsHandler, StopHandler
@@ -82,6 +83,7 @@ ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/api/v1/pool/apply", PoolApplyHandler),
     ("/api/v1/pool/preview", PoolPreviewHandler),
     ("/api/v1/pool/snapshot", SnapshotHandler),
+    ("/api/v1/pool/history", PoolHistoryHandler),
     ("/api/v1/audit", AuditHandler),
     ("/api/v1/usage", UsageHandler),
     ("/api/v1/usage.csv", UsageTableHandler),

@@ -1,4 +1,5 @@
-"""Charges running workloads at regular intervals, and records how much of their time is idle where that is measured."""
+"""Charges running workloads at regular intervals, and records how much of their time is idle where that is measured,
+and how long the queue is."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING
 from scheduler.controller import accounting
 from scheduler.controller.idleness import BUSY
 from scheduler.controller.statewriter import StateWriter
-from scheduler.model import ONE, UNKNOWN_TYPE, Consumption, GpuKey
-from scheduler.store import ChangeSet, UsageRecord
+from scheduler.model import ONE, UNKNOWN_TYPE, Consumption, GpuKey, JobState, PoolUse
+from scheduler.store import ChangeSet, PoolRecord, UsageRecord
 
 if TYPE_CHECKING:
     from scheduler.telemetry import GpuUsage
@@ -27,6 +28,7 @@ class Accountant:
         self._writer = writer
         self._clock = clock
         self._seen: accounting.Account = defaultdict(Consumption)
+        self._of_pool: dict[int, PoolUse] = defaultdict(PoolUse)
         self._timer: asyncio.TimerHandle | None = None
 
     def open(self) -> None:
@@ -41,20 +43,24 @@ class Accountant:
         self.open()
 
     def look(self, usage: Mapping[GpuKey, GpuUsage], seconds: float) -> None:
-        """Count the current utilisation of GPUs for the last `seconds`."""
-        decided, hour = self._writer.decided, accounting.hour_of(self._clock())
-        if not usage:
-            return
+        """Count for the last `seconds` what is held and how much of it is in use now, and the jobs in the queue."""
+        decided, now = self._writer.decided, self._clock()
+        hour = accounting.hour_of(now)
         types = {node.name: node.gpu_type for node in decided.nodes}
-        for charge in accounting.going_on(decided, self._clock()):
+        held = measured = idle = 0.0
+        for charge in accounting.going_on(decided, now):
             for worker in charge.placement:
+                amount = seconds * worker.share / ONE
+                held += amount * len(worker.gpus)
                 for gpu in worker.gpus:
                     busy = usage.get(GpuKey((worker.node, gpu)))
                     if busy is None or busy.utilisation is None:
                         continue
-                    amount = seconds * worker.share / ONE
                     used = Consumption(measured=amount, idle=amount if busy.utilisation < BUSY else 0.0)
                     accounting.add(self._seen, hour, charge, types.get(worker.node) or UNKNOWN_TYPE, used)
+                    measured, idle = measured + used.measured, idle + used.idle
+        queued = seconds * decided.states.get(JobState.QUEUED, 0)
+        self._of_pool[accounting.minute_of(now)] += PoolUse(seconds, held, measured, idle, queued)
 
     def charge(self) -> None:
         """Record what is held until now."""
@@ -62,6 +68,8 @@ class Accountant:
         now = max(self._clock(), decided.accounted_until)
         found = accounting.records(accounting.going_on(decided, now), decided.nodes)
         seen = tuple(UsageRecord(hour, consumer, used) for (hour, consumer), used in self._seen.items())
+        history = tuple(PoolRecord(minute, used) for minute, used in self._of_pool.items())
         self._seen.clear()
-        if found or seen:
-            self._writer.commit(ChangeSet(accounted=(*found, *seen), accounted_until=now))
+        self._of_pool.clear()
+        if found or seen or history:
+            self._writer.commit(ChangeSet(accounted=(*found, *seen), accounted_until=now, history=history))

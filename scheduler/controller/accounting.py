@@ -26,17 +26,19 @@ from scheduler.model import (
     Job,
     Node,
     NodeName,
+    PoolUse,
     ProjectName,
     Session,
     SessionState,
     WorkerPlacement,
     held_by,
 )
-from scheduler.store import ChangeSet, UsageRecord
+from scheduler.store import ChangeSet, PoolRecord, UsageRecord
 
 if TYPE_CHECKING:
     from scheduler.controller.book import Book
 
+MINUTE = 60
 HOUR = 3600
 LONGEST = 400 * 86_400.0
 """The most seconds that are charged at once: a clock may be set forward by years."""
@@ -65,12 +67,12 @@ class Charge:
     once: Consumption = NOTHING
 
 
-def after(book: Book, change: ChangeSet) -> tuple[UsageRecord, ...]:
+def after(book: Book, change: ChangeSet) -> list[Charge]:
     """The charges for the starts and ends in a change of this book."""
     charges = [charge for job in change.jobs for charge in _of_job(book.jobs.get(job.id), job, book.accounted_until)]
     for session in change.sessions:
         charges += _of_session(book.sessions.get(session.id), session, book.accounted_until)
-    return records(charges, book.nodes)
+    return charges
 
 
 def going_on(book: Book, now: float) -> Iterator[Charge]:
@@ -166,6 +168,17 @@ def records(charges: Iterable[Charge], nodes: Iterable[Node]) -> tuple[UsageReco
     return tuple([UsageRecord(hour, consumer, used) for (hour, consumer), used in account.items()])
 
 
+def starts(charges: Iterable[Charge]) -> tuple[PoolRecord, ...]:
+    """The starts of jobs among the charges, and how long these had waited, by minute."""
+    return tuple(
+        [
+            PoolRecord(minute_of(charge.at), PoolUse(starts=1, wait=once.wait, longest_wait=once.longest_wait))
+            for charge in charges
+            if (once := charge.once).starts and isinstance(charge.holder, Job)
+        ]
+    )
+
+
 def add(account: Account, hour: int, charge: Charge, gpu_type: GpuType, used: Consumption) -> None:
     key = hour, Consumer(charge.environment, charge.project, charge.holder.user, gpu_type)
     account[key] += used
@@ -184,6 +197,10 @@ def _by_type(
 
 def hour_of(at: float) -> int:
     return int(at // HOUR) * HOUR
+
+
+def minute_of(at: float) -> int:
+    return int(at // MINUTE) * MINUTE
 
 
 def _hours(begin: float, end: float) -> Iterator[tuple[int, float]]:

@@ -73,6 +73,7 @@ class Controller:
         self._clock = clock
         self.past_events, self.audit = store.events, store.audit
         self.used, self.recorded, self.demanded = store.used, store.recorded, store.demanded
+        self.pool_history = store.pool_history
         self._writer = StateWriter(store, self._resync)
         self._plan_loop = PlanLoop(
             partial(self._decide, decide or SnapshotPlanner()), self._look, self._carry_out, clock

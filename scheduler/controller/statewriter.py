@@ -89,10 +89,12 @@ class StateWriter:
 
     def commit(self, change: ChangeSet, *then: Then) -> Written:
         """Decide a change. `then` is called once it is durable, even if nobody waits for that."""
+        charges = accounting.after(self.decided, change)
         change = replace(
             change,
             usage=(*change.usage, *self._usage_after(change)),
-            accounted=(*change.accounted, *accounting.after(self.decided, change)),
+            accounted=(*change.accounted, *accounting.records(charges, self.decided.nodes)),
+            history=(*change.history, *accounting.starts(charges)),
         )
         self.decided.put(change)
         self._writing += 1

@@ -3,7 +3,7 @@
 Nothing here does I/O, reads a clock or imports another room.
 """
 
-from scheduler.model.accounting import NOTHING, Consumer, Consumption
+from scheduler.model.accounting import NOTHING, Consumer, Consumption, PoolUse
 from scheduler.model.amounts import (
     ONE,
     MiB,
@@ -148,6 +148,7 @@ __all__ = [
     "PlacementStyle",
     "Pool",
     "PoolInForce",
+    "PoolUse",
     "Program",
     "Project",
     "ProjectName",

@@ -85,7 +85,7 @@ from scheduler.schema.submission import (
     SessionOpen,
     SessionOrders,
 )
-from scheduler.schema.usage import Dimension, Every, UsageReport, UsageRow
+from scheduler.schema.usage import Dimension, Every, PoolHistory, PoolPoint, UsageReport, UsageRow
 from scheduler.schema.whatif import DemandForecast, ForecastHour, OutcomeView, SideView, WhatIfAsk, WhatIfReport
 from scheduler.schema.wire import (
     NAME,
@@ -172,6 +172,8 @@ __all__ = [
     "PolicyView",
     "PoolFigures",
     "PoolFile",
+    "PoolHistory",
+    "PoolPoint",
     "PoolView",
     "Problem",
     "ProjectEntry",

@@ -42,3 +42,25 @@ class UsageReport(Wire):
     by: list[Dimension]
     every: Every | None
     rows: list[UsageRow]
+
+
+class PoolPoint(Wire):
+    """One period of the pool's history: averages in GPUs and jobs, null where they were not recorded."""
+
+    start: float
+    allocated: float | None
+    used: float | None = Field(description="allocated GPUs whose utilisation was measured and that were not idle …")
+    idle: float | None = Field(description="… and that were idle; null if none was measured")
+    queued: float | None = Field(description="jobs in the queue")
+    starts: int = Field(description="number of attempts of jobs that started")
+    mean_wait: float | None = Field(description="average time that they had waited; null if none started")
+    longest_wait: float
+
+
+class PoolHistory(Wire):
+    """The pool over time. A period lasts `step` seconds; periods without a record are left out."""
+
+    since: float
+    until: float
+    step: int
+    points: list[PoolPoint]

@@ -12,6 +12,7 @@ from scheduler.store.database import Loaded, Store
 from scheduler.store.filter import EVERY_EVENT, EVERY_JOB, AuditFilter, EventFilter, JobFilter
 from scheduler.store.joborder import NEWEST, JobOrder
 from scheduler.store.lock import StateLock
+from scheduler.store.poolhistory import PoolRecord
 from scheduler.store.records import JOB_DELETED, AuditRecord, ChangeSet, EventRecord
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "JobFilter",
     "JobOrder",
     "Loaded",
+    "PoolRecord",
     "StateLock",
     "Store",
     "UsageRecord",

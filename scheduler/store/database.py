@@ -26,12 +26,13 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, Oper
 
 from scheduler.errors import Conflict, Invalid, Unavailable
 from scheduler.model import Attempt, Job, JobId, NoticeBox, Pool, Program, ProjectUsage, Schedule, Session, SessionId
-from scheduler.store import accounting, rows, schema, sqlite, tables
+from scheduler.store import accounting, poolhistory, rows, schema, sqlite, tables
 from scheduler.store.accounting import UsageSum, WantedUsage
 from scheduler.store.conditions import of_events, of_jobs
 from scheduler.store.filter import EVERY_EVENT, EVERY_JOB, AuditFilter, EventFilter, JobFilter
 from scheduler.store.joborder import NEWEST, JobOrder
 from scheduler.store.lock import StateLock
+from scheduler.store.poolhistory import PoolRecord
 from scheduler.store.records import JOB_DELETED, AuditRecord, ChangeSet, EventRecord
 from scheduler.store.writer import Writer, Written
 
@@ -321,6 +322,10 @@ class Store:
     async def used(self, wanted: WantedUsage) -> list[UsageSum]:
         """The earliest periods first."""
         return await self._read(partial(accounting.read, wanted=wanted))
+
+    async def pool_history(self, since: float, until: float, step: int) -> list[PoolRecord]:
+        """The use of the pool in each period of `step` seconds, the earliest first."""
+        return await self._read(partial(poolhistory.read, since=since, until=until, step=step))
 
     async def _read(self, read: Callable[[Connection], T]) -> T:
         def in_thread() -> T:

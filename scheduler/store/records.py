@@ -8,6 +8,7 @@ from typing import Any
 
 from scheduler.model import Job, JobId, NoticeBox, Pool, ProjectUsage, Schedule, ScheduleId, Session
 from scheduler.store.accounting import UsageRecord
+from scheduler.store.poolhistory import PoolRecord
 
 JOB_DELETED = "job.deleted"
 """The kind of event that remains of a deleted job. It shows which leftover files may be deleted."""
@@ -56,8 +57,8 @@ class ChangeSet:
     to the id `outdated` are deleted, too. `schedules` and `notice_boxes` are new or changed, `removed` are deleted
     schedules. Notices have been made of all events up to the id `noticed`.
 
-    `accounted` is added to the record of use, which is then complete until `accounted_until`; the record is condensed
-    as of the instant `condensed`.
+    `accounted` is added to the record of use, which is then complete until `accounted_until`, and `history` to that of
+    the pool as a whole; both records are condensed as of the instant `condensed`.
     """
 
     submitted: tuple[Job, ...] = ()
@@ -75,4 +76,5 @@ class ChangeSet:
     outdated: int = 0
     accounted: tuple[UsageRecord, ...] = ()
     accounted_until: float | None = None
+    history: tuple[PoolRecord, ...] = ()
     condensed: float | None = None

@@ -232,6 +232,21 @@ accounting = Table(
     Column("lost", Double, nullable=False),
 )
 
+pool_history = Table(
+    "pool_history",
+    metadata,
+    Column("start", BigInteger, primary_key=True, autoincrement=False),
+    Column("seconds", Integer, primary_key=True, autoincrement=False),
+    Column("observed", Double, nullable=False),
+    Column("held", Double, nullable=False),
+    Column("measured", Double, nullable=False),
+    Column("idle", Double, nullable=False),
+    Column("queued", Double),
+    Column("starts", Integer, nullable=False),
+    Column("wait", Double, nullable=False),
+    Column("longest_wait", Double, nullable=False),
+)
+
 accounted = Table(
     "accounted",
     metadata,

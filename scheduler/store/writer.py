@@ -20,7 +20,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from scheduler.errors import RunaiError, Unavailable
-from scheduler.store import accounting, rows, tables
+from scheduler.store import accounting, poolhistory, rows, tables
 from scheduler.store.records import ChangeSet, EventRecord
 
 log = logging.getLogger(__name__)
@@ -235,10 +235,12 @@ def _put(connection: Connection, changes: Sequence[ChangeSet], events: Sequence[
     if outdated:
         connection.execute(delete(tables.events).where(tables.events.c.id <= outdated))
     accounting.add(connection, [record for change in changes for record in change.accounted])
+    poolhistory.add(connection, [record for change in changes for record in change.history])
     if until := [change.accounted_until for change in changes if change.accounted_until is not None]:
         accounting.set_until(connection, until[-1])
     if due := [change.condensed for change in changes if change.condensed is not None]:
         accounting.condense(connection, due[-1])
+        poolhistory.condense(connection, due[-1])
     audit = [rows.of_audit(record) for change in changes for record in change.audit]
     if audit:
         connection.execute(insert(tables.audit), audit)

@@ -22,6 +22,7 @@ from scheduler.model import (
     JobState,
     Node,
     NodeName,
+    PoolUse,
     WorkerPlacement,
 )
 from scheduler.store import ChangeSet, UsageRecord, WantedUsage
@@ -37,7 +38,7 @@ instants = st.integers(0, 100_000)
 
 def put(book: Book, change: ChangeSet) -> tuple[UsageRecord, ...]:
     """Decide a change, and charge."""
-    found = accounting.after(book, change)
+    found = accounting.records(accounting.after(book, change), book.nodes)
     book.put(change)
     return found
 
@@ -124,6 +125,8 @@ async def test_the_record_of_use_survives_a_crash(tmp_path: Path, world: World) 
     }
     (total,) = await bench.controller.used(EVER)
     assert (total.used.wait, total.used.longest_wait) == (1000, 1000)
+    start, *_ = await bench.controller.pool_history(0, 40_000, 60)  # of a job, not of a session
+    assert (start.start, start.used) == (9_960, PoolUse(starts=1, wait=1000, longest_wait=1000))
     await bench.crash()
 
 
@@ -139,4 +142,28 @@ async def test_idle_gpus_are_counted_where_they_are_measured(tmp_path: Path, wor
     await bench.settled()
     (total,) = await bench.controller.used(EVER)
     assert (total.used.measured, total.used.idle) == (30, 15)
+    await bench.crash()
+
+
+async def test_what_is_held_and_waits_is_in_the_history_of_the_pool_after_a_crash(tmp_path: Path, world: World) -> None:
+    now = [6_000.0]
+    bench = await begin(tmp_path, world, clock=lambda: now[0])
+    job = await bench.controller.submit(make_job(gpus=2))
+    await bench.reaches(job, JobState.RUNNING)
+    for _ in range(2):
+        await bench.controller.submit(make_job(gpus=4))
+    await bench.controller.open_session(make_session("ben", gpus=0.5))
+    now[0] = 6_059.0
+    usage = {GpuKey((NodeName("n1"), gpu)): GpuUsage(gpu / 2, 1, 80) for gpu in range(2)}
+    bench.controller.accountant.look(usage, 15.0)
+    now[0] = 6_060.0
+    bench.controller.accountant.look({}, 15.0)
+    bench.controller.accountant.charge()
+    await bench.settled()
+    await bench.crash()
+    bench = await begin(tmp_path, world, clock=lambda: now[0])
+    first, second = await bench.controller.pool_history(6_000, 7_000, 60)
+    assert (first.used.observed, first.used.held, first.used.queued) == (30, 37.5, 30)  # one sample is of the start
+    assert (second.used.observed, second.used.held, second.used.measured, second.used.queued) == (15, 37.5, 0, 30)
+    assert (first.used.measured, first.used.idle) == (30, 15)
     await bench.crash()

@@ -21,6 +21,7 @@ import type {
   NodeMove,
   OutputFile,
   PoolFile,
+  PoolHistory,
   PoolView,
   ProjectEntry,
   ProjectView,
@@ -74,6 +75,7 @@ export class Scheduler implements ITransport {
   /** Newest first, one per page. */
   audit: AuditEntry[] = [];
   usage: UsageRow[] = [];
+  poolHistory: PoolHistory = { since: 0, until: 3600, step: 60, points: [] };
   forecast: DemandForecast | null = null;
   whatIf: WhatIfReport | null = null;
   readonly simulated: WhatIfAsk[] = [];
@@ -161,6 +163,9 @@ export class Scheduler implements ITransport {
     }
     if (url.pathname.startsWith('/me/notices')) {
       return json(url.pathname.endsWith('/test') ? this.tested : this.notices);
+    }
+    if (url.pathname === '/pool/history') {
+      return json(this.poolHistory);
     }
     if (url.pathname === '/usage/forecast') {
       return json(this.forecast);

@@ -10,13 +10,10 @@ import type { Trans } from '../trans';
 import { niceCeiling } from './barchart';
 import { Choice } from './choice';
 import { occupantWords, slownessWords } from './grid';
+import { LATEST, spanName, type Latest } from './spans';
 
 const MEASURES = ['utilisation', 'used_memory_gib', 'power_watts', 'temperature'] as const;
 type Measure = (typeof MEASURES)[number];
-
-/** The spans of a chart, in seconds. */
-const SPANS = { hour: 3600, day: 86_400, week: 7 * 86_400, month: 30 * 86_400 } as const;
-type Span = keyof typeof SPANS;
 
 const POINTS = 240;
 
@@ -26,7 +23,7 @@ const LATER = 60_000;
 
 export function NodeGpus({ node, client }: { node: NodeView; client: Client }): ReactElement {
   const trans = useTrans();
-  const [span, setSpan] = useState<Span>('hour');
+  const [span, setSpan] = useState<Latest>('hour');
   const [measure, setMeasure] = useState<Measure>('utilisation');
   const read = useCallback(() => client.nodeGpus(node.name), [client, node.name]);
   const [found, problem] = useReading(read, node, NOW);
@@ -47,7 +44,7 @@ export function NodeGpus({ node, client }: { node: NodeView; client: Client }): 
           <Choice
             label={trans.__('Span')}
             value={span}
-            values={Object.keys(SPANS) as Span[]}
+            values={Object.keys(LATEST) as Latest[]}
             name={one => spanName(one, trans)}
             set={setSpan}
           />
@@ -116,14 +113,14 @@ interface HistoryProps {
   gpu: GpuView;
   client: Client;
   measure: Measure;
-  span: Span;
+  span: Latest;
 }
 
 function History({ node, gpu, client, measure, span }: HistoryProps): ReactElement {
   const trans = useTrans();
   const { index } = gpu;
   const read = useCallback(
-    () => client.gpuHistory(node, index, Math.floor(Date.now() / 1000) - SPANS[span], POINTS),
+    () => client.gpuHistory(node, index, Math.floor(Date.now() / 1000) - LATEST[span], POINTS),
     [client, node, index, span]
   );
   const [history, problem] = useReading(read, gpu, span === 'hour' ? NOW : LATER);
@@ -293,14 +290,4 @@ function measureName(measure: Measure, trans: Trans): string {
     temperature: trans.__('Temperature')
   };
   return names[measure];
-}
-
-function spanName(span: Span, trans: Trans): string {
-  const names: Record<Span, string> = {
-    hour: trans.__('last hour'),
-    day: trans.__('last 24 hours'),
-    week: trans.__('last 7 days'),
-    month: trans.__('last 30 days')
-  };
-  return names[span];
 }

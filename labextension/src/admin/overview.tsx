@@ -5,11 +5,11 @@ import type { JobActions } from '../components/job';
 import { JobList } from '../components/jobs';
 import type { JobView, PoolView } from '../model/api';
 import { isFinal, type IPoolModel, type PoolState } from '../model/state';
-import { Allocation } from './allocation';
 import { Card } from './card';
 import { Decisions } from './decisions';
 import { FailingGpus } from './failing';
 import { GpuGrid } from './grid';
+import { History } from './history';
 import { ProjectTable } from './projects';
 import { Tiles } from './tiles';
 
@@ -59,7 +59,7 @@ export function Overview({ model, state, pool, actions }: OverviewProps): ReactE
           <Card title={trans.__('Projects')} aside={trans.__('bar: allocated · line: guarantee · lighter: over quota')}>
             <ProjectTable projects={state.projects} pool={pool.train.gpus} />
           </Card>
-          {state.me?.admin && <Allocation client={model.client} total={pool.build.gpus + pool.train.gpus} />}
+          {state.me?.admin && <History client={model.client} total={pool.build.gpus + pool.train.gpus} />}
         </div>
         <div>
           <Decisions model={model} state={state} />

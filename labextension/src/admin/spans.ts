@@ -2,6 +2,10 @@
 import type { UsageQuery } from '../model/requests';
 import type { Trans } from '../trans';
 
+/** The spans of charts that end now, in seconds. */
+export const LATEST = { hour: 3600, day: 86_400, week: 7 * 86_400, month: 30 * 86_400 } as const;
+export type Latest = keyof typeof LATEST;
+
 export const SPANS = ['day', 'week', 'month', 'this-month', 'last-month', 'year'] as const;
 export type Span = (typeof SPANS)[number];
 type Every = UsageQuery['every'];
@@ -9,8 +13,9 @@ type Every = UsageQuery['every'];
 const HOUR = 3600;
 const DAY = 24 * HOUR;
 
-export function spanName(span: Span, trans: Trans): string {
-  const names: Record<Span, string> = {
+export function spanName(span: Span | Latest, trans: Trans): string {
+  const names: Record<Span | Latest, string> = {
+    hour: trans.__('last hour'),
     day: trans.__('last 24 hours'),
     week: trans.__('last 7 days'),
     month: trans.__('last 30 days'),

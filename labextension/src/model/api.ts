@@ -868,6 +868,31 @@ export interface PoolFile {
   groups: UserGroupEntry[];
 }
 
+/** The pool over time. A period lasts step seconds; periods without a record are left out. */
+export interface PoolHistory {
+  since: number;
+  until: number;
+  step: number;
+  points: PoolPoint[];
+}
+
+/** One period of the pool's history: averages in GPUs and jobs, null where they were not recorded. */
+export interface PoolPoint {
+  start: number;
+  allocated: number | null;
+  /** allocated GPUs whose utilisation was measured and that were not idle … */
+  used: number | null;
+  /** … and that were idle; null if none was measured */
+  idle: number | null;
+  /** jobs in the queue */
+  queued: number | null;
+  /** number of attempts of jobs that started */
+  starts: number;
+  /** average time that they had waited; null if none started */
+  mean_wait: number | null;
+  longest_wait: number;
+}
+
 export interface PoolView {
   /** true if the GPUs are declared instead of found by NVML */
   declared: boolean;

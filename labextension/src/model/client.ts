@@ -25,6 +25,7 @@ import type {
   PolicyList,
   PolicyView,
   PoolFile,
+  PoolHistory,
   PoolView,
   ProjectEntry,
   ProjectList,
@@ -122,6 +123,11 @@ export class Client {
   /** Who changed what in the pool, newest first. */
   audit(query: AuditQuery): Promise<AuditPage> {
     return this._json(`audit?${searchOf(query)}`);
+  }
+
+  /** The use of the pool and its queue since an instant, in about so many points. */
+  poolHistory(since: number, points: number): Promise<PoolHistory> {
+    return this._json(`pool/history?since=${since}&points=${points}`);
   }
 
   usage(query: UsageQuery): Promise<UsageReport> {

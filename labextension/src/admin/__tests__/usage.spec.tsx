@@ -1,9 +1,8 @@
 import { act, cleanup, fireEvent, render, screen } from '@testing-library/react';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { Scheduler } from '../../__tests__/scheduler';
-import type { UsageReport, UsageRow } from '../../model/api';
+import type { UsageRow } from '../../model/api';
 import { Client } from '../../model/client';
-import { Allocation, linesOf } from '../allocation';
 import { niceCeiling } from '../barchart';
 import { periodsOf, spanOf } from '../spans';
 import { UsageView } from '../usage';
@@ -65,24 +64,6 @@ it('draws each period and shows the totals in a table, largest first', async () 
   expect(bars[29]!.querySelectorAll('[data-series]')).toHaveLength(2);
   fireEvent.change(screen.getByLabelText('Show'), { target: { value: 'reclaims' } });
   expect(screen.getByRole('img', { name: /^Reclaims: 2/ })).toBeTruthy();
-});
-
-it('has the average of allocated GPUs in each period, of which the last one is not over', async () => {
-  const rows = [
-    row('a', TODAY - DAY, 48, { measured_gpu_hours: 48, idle_gpu_hours: 12 }),
-    row('b', TODAY - DAY, 24),
-    row('a', TODAY, 25)
-  ];
-  const report: UsageReport = { since: TODAY - DAY, until: NOW, by: ['environment'], every: 'day', rows };
-  const { allocated, idle } = linesOf(report);
-  expect(allocated.map(point => point.value)).toEqual([3, 2]); // 25 GPU-hours in 12.5 hours
-  expect(idle.map(point => point.value)).toEqual([0.5, 0]);
-  expect(linesOf({ ...report, rows: [row('b', TODAY, 1)] }).idle).toEqual([]); // not measured
-  const scheduler = new Scheduler();
-  scheduler.usage = rows;
-  render(<Allocation client={new Client(scheduler)} total={8} />);
-  fireEvent.change(await screen.findByLabelText('Span'), { target: { value: 'month' } });
-  await screen.findByText(/allocated/);
 });
 
 it('reads the usage again for another span or group', async () => {
