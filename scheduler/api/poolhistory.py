@@ -52,7 +52,7 @@ class PoolHistoryHandler(ApiHandler):
 def step_for(since: float, until: float, now: float, points: int) -> int:
     """The shortest period that is recorded for the whole span, and of which it has not too many."""
     recorded = next((length for length, kept in LEVELS if since >= now - kept), LEVELS[-1][0])
-    fitting = (step for step in STEPS if step >= recorded and until - since <= step * points)
+    fitting = (step for step in STEPS if step >= recorded and (until - since) // step <= points)
     return next(fitting, STEPS[-1])
 
 

@@ -49,12 +49,24 @@ async def test_it_has_averages_and_leaves_out_what_is_not_known(service: Service
 def test_a_period_is_as_short_as_points_and_record_allow(length: float, ago: float, points: int) -> None:
     now = 1_800_000_000.0
     until = now - ago
-    step = step_for(until - length, until, now, points)
-    kept = next(seconds for seconds, kept in LEVELS if until - length >= now - kept)
+    length = until - (since := until - length)
+    step = step_for(since, until, now, points)
+    kept = next(seconds for seconds, kept in LEVELS if since >= now - kept)
     assert step % kept == 0
-    assert length <= step * points or step == STEPS[-1]
+    assert length // step <= points or step == STEPS[-1]
     shorter = [each for each in STEPS if kept <= each < step]
-    assert all(length > each * points for each in shorter)
+    assert all(length // each > points for each in shorter)
+
+
+@pytest.mark.parametrize(
+    ("length", "points", "step"),
+    [(3600, 60, 60), (86_400, 96, 900), (7 * 86_400, 168, 3600), (30 * 86_400, 30, 86_400)],
+)
+def test_the_spans_of_the_page_keep_their_periods_while_the_request_takes_its_time(
+    length: int, points: int, step: int
+) -> None:
+    now = 1_800_000_000.7
+    assert step_for(now - 0.7 - length, now, now, points) == step
 
 
 def test_each_period_is_a_multiple_of_the_shorter_ones() -> None:
