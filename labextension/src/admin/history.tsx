@@ -85,7 +85,8 @@ function Charts({ history, total }: { history: PoolHistory; total: number }): Re
       points: lineOf(history, 'mean_wait'),
       others: [{ id: 'longest', name: trans.__('longest'), points: longestWaits(history) }],
       written: value => (value > 0 ? duration(value, trans) : '0'),
-      scale: [0, Math.max(1, highest(history, 'longest_wait'))]
+      scale: [0, Math.max(1, highest(history, 'longest_wait'))],
+      gap: Infinity // a time without starts is no gap in the record
     }
   ];
   return (
@@ -95,10 +96,10 @@ function Charts({ history, total }: { history: PoolHistory; total: number }): Re
         .map(chart => (
           <LineChart
             key={chart.name}
+            gap={1.5 * step}
             {...chart}
             span={[Math.min(since, chart.points[0]!.at), until]}
             place={at => (step < DAY ? clock(at, until) : periodName(at, 'day'))}
-            gap={1.5 * step}
           />
         ))}
     </div>
