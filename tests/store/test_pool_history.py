@@ -81,7 +81,7 @@ async def test_an_older_state_brings_the_use_of_its_completed_periods(store: Sto
     engine = sqlalchemy.create_engine(url)
     with engine.begin() as connection:
         connection.exec_driver_sql("DROP TABLE pool_history")
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0016'")
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0017'")
     engine.dispose()
     store = Store(url)
     store.open()
