@@ -185,10 +185,10 @@ def _wait_for_worker(folder: str, spec: dict[str, Any], worker: int, wake: int) 
     how: dict[str, Any] | None = None
     written = False
     while True:
-        others = reap_orphans(worker)
         if how is None and (status := exit_status(worker)) is not None:
             reason = how_it_ended(status, deadline, killed)
             how = {"exit_code": status, "reason": reason, "stopped": deadline is not None}
+        others = reap_orphans(worker)  # read after the worker's end, at which its children come to this process
         size, pause = _bound(log, spec["log_limit"])
         times.look(size, time.time(), last=how is not None)
         if how is not None and not written:

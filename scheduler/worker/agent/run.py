@@ -77,8 +77,8 @@ class Worker:
         """
         killed, how = False, None
         while True:
-            others = reap_orphans(self._pid)
             status = exit_status(self._pid) if how is None else None
+            others = reap_orphans(self._pid)  # read after the end, at which its children come to this process
             if status is not None:
                 how = (status, how_it_ended(status, self._deadline, killed), time.time(), self._deadline is not None)
             if how is not None and not others:
