@@ -28,7 +28,10 @@ AGAIN = 2.0
 
 
 class Changes:
-    """Use it in a `with`, and `wait` between two looks. `jobs` returns the ids of the jobs that have not ended."""
+    """Use it in a `with`, and `wait` between two looks. `jobs` returns the ids of the jobs that have not ended.
+
+    The first `wait` ends at once: the jobs may have changed between an earlier look and the `with`.
+    """
 
     def __init__(self, jobs: Callable[[], Iterable[str]]) -> None:
         self._jobs = jobs
@@ -37,6 +40,7 @@ class Changes:
         self.ids = frozenset(jobs())
 
     def __enter__(self) -> Changes:
+        self._happened.set()
         _Reader.enter(self)
         return self
 

@@ -20,7 +20,9 @@ def test_changes_wake_also_after_a_restart_of_the_scheduler(tmp_path: Path, monk
         first, second = (pool.client.submit(JobSubmit(command=["sleep", "600"], gpus=0)).id for _ in range(2))
         unfinished = [first]
         with Changes(lambda: unfinished) as waiting:
-            assert waiting.wait()  # the stream begins
+            assert waiting.wait()
+            with Changes(lambda: [first]) as later:
+                assert later.wait(10), "it may have missed a change before it"
             unfinished.append(second)
             for id in (second, first):
                 pool.client.cancel(id)
