@@ -18,7 +18,8 @@ interface Shown {
 
 /**
  * Each job that is paused while this page is open gets one notice, which follows the estimate of its resumption, and
- * another one before, if a warning precedes. The jobs of an array share the notice of the first of them. `wanted`: whether the user wants to be told now.
+ * another one before, if a warning precedes. The jobs of an array share the notice of the first of them. `wanted`:
+ * whether the user wants to be told now.
  */
 export function followInterruptions(
   model: IPoolModel,
