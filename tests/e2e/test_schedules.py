@@ -59,7 +59,8 @@ def test_a_schedule_is_run_paused_and_removed_in_the_panel(hub: Hub, in_the_lab:
     page.keyboard.press("Enter")
     expect(row).to_contain_text("paused")
     expect(page.get_by_role("button", name="Resume the schedule nightly")).to_be_focused()
-    row.get_by_role("button", name="Last run").click()
+    with page.expect_response(lambda reply: "/api/workspaces/" in reply.url and reply.request.method == "PUT"):
+        row.get_by_role("button", name="Last run").click()  # a reload restores the panel once the layout is saved
     expect(page.locator(".runai-JobPage", has=page.locator("h2", has_text="nightly"))).to_be_visible()
 
     themes: Path = hub.folder / "users" / "mia" / THEMES
